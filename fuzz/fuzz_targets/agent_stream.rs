@@ -2,12 +2,12 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use salve_core::agent::{Dialect, Stream};
+use salve_core::agent::{AgentStream, Dialect};
 
 fuzz_target!(|input: (u8, &str)| {
     let (pick, text) = input;
     let dialects = [Dialect::Claude, Dialect::Codex, Dialect::Gemini, Dialect::Lines];
-    let mut stream = Stream::new(dialects[usize::from(pick) % dialects.len()]);
+    let mut stream = AgentStream::new(dialects[usize::from(pick) % dialects.len()]);
     let mut tokens = 0;
     for line in text.lines() {
         stream.line(line);

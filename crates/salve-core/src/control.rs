@@ -89,7 +89,6 @@ impl fmt::Display for ControlWord {
 /// A word in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Said {
-    /// The word.
     pub word: ControlWord,
     /// Its line, from 1.
     pub line: usize,
@@ -102,7 +101,6 @@ pub struct Said {
 pub enum Below {
     /// Nothing of Salve's.
     Nothing,
-    /// An answer.
     Answer,
     /// That Salve wrote the word itself.
     Own,
@@ -135,7 +133,6 @@ pub struct Control {
 }
 
 impl Control {
-    /// Returns the words.
     pub fn words(&self) -> Vec<ControlWord> {
         self.said.iter().map(|said| said.word).collect()
     }
@@ -205,7 +202,6 @@ pub struct News {
 /// A word that was in the file when it was last looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct KnownWord {
-    /// The word.
     pub word: ControlWord,
     /// What became of it.
     pub fate: WordFate,
@@ -268,9 +264,10 @@ fn longest(
     let mut best = vec![vec![0_usize; columns + 1]; rows + 1];
     for row in (0..rows).rev() {
         for column in (0..columns).rev() {
-            best[row][column] = match is_same(row, column) {
-                true => best[row + 1][column + 1] + 1,
-                false => best[row + 1][column].max(best[row][column + 1]),
+            best[row][column] = if is_same(row, column) {
+                best[row + 1][column + 1] + 1
+            } else {
+                best[row + 1][column].max(best[row][column + 1])
             };
         }
     }

@@ -29,6 +29,7 @@ pub mod sealed_path;
 pub mod server;
 pub mod steps;
 pub mod team;
+pub mod telemetry;
 pub mod tool;
 pub mod view;
 pub mod watch;

@@ -85,6 +85,12 @@ impl SealedPath {
         None
     }
 
+    /// Returns every path in a project's root that is sealed by its whole name.
+    pub fn at_root() -> impl Iterator<Item = String> {
+        let whole = DIRECTORIES.iter().chain(FILES).map(|(name, _)| (*name).to_owned());
+        whole.chain(EDITOR_FILES.iter().map(|(dir, file)| format!("{dir}/{file}")))
+    }
+
     /// Returns the sealed paths that a patch in git's form names, in order; nothing can be said of a
     /// name that is quoted, so such a patch counts as sealed where the quoted text is.
     pub fn in_patch(patch: &str) -> Vec<String> {

@@ -193,6 +193,10 @@ pub const fn course_of(
     }
 }
 
+/// The longest pause between two looks at a server that stays well, in looks at one that has just
+/// become so: each look may be a line in the server's own log.
+const LONGEST_WELL_PAUSE: u64 = 3;
+
 /// The longest pause between two looks at an ill server, in looks at a well one.
 const LONGEST_ILL_PAUSE: u64 = 30;
 
@@ -212,6 +216,8 @@ pub struct Watch {
     address: Address,
     state: WatchState,
     probing: bool,
+    /// How often it was looked at and found well since it became so.
+    calm_looks: u64,
 }
 
 impl Watch {
@@ -221,7 +227,7 @@ impl Watch {
             Address::Known => WatchState::Checking { bad: 0, probe_at: 0 },
             Address::Unknown => WatchState::Starting,
         };
-        Self { terms, address, state, probing: false }
+        Self { terms, address, state, probing: false, calm_looks: 0 }
     }
 
     /// Tells whether the server has been found well.
@@ -347,13 +353,15 @@ impl Watch {
     }
 
     fn well(&mut self, now: u64) -> WatchTurn {
+        self.calm_looks = 0;
         self.state = WatchState::Well { probe_at: self.next_look(now), failing: None };
         WatchTurn::Well
     }
 
     fn next_look(&self, now: u64) -> Option<u64> {
         let looks = self.terms.liveness_ms > 0 && self.address == Address::Known;
-        looks.then(|| now.saturating_add(self.terms.liveness_ms))
+        let times = self.calm_looks.saturating_add(1).min(LONGEST_WELL_PAUSE);
+        looks.then(|| now.saturating_add(self.terms.liveness_ms.saturating_mul(times)))
     }
 
     fn answered(&mut self, now: u64, answer: ProbeAnswer) -> Option<WatchTurn> {
@@ -363,6 +371,7 @@ impl Watch {
             (WatchState::Soaking { .. }, ProbeAnswer::Good) => Some(self.well(now)),
             (WatchState::Soaking { .. }, answer) => self.answered_badly(now, 0, answer),
             (WatchState::Well { .. }, ProbeAnswer::Good) => {
+                self.calm_looks += 1;
                 self.state = WatchState::Well { probe_at: self.next_look(now), failing: None };
                 None
             }

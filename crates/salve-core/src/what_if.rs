@@ -171,6 +171,8 @@ fn event_in_words(event: &IncidentEvent) -> String {
             Effect::Snapshot => "the files are kept safe before the remedy runs",
             Effect::Apply { .. } => "the remedy runs",
             Effect::Measure => "the change is measured",
+            Effect::VerifyInLayer => "it is checked in the agent's layer whether the change helps",
+            Effect::TakeOver => "the change is taken over",
             Effect::Verify => "it is checked whether the remedy helped",
             Effect::RollBack(_) => "the change is undone",
             Effect::Ask => "a person is asked",

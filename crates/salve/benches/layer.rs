@@ -11,7 +11,9 @@ use std::process::{Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 use salve::project::Project;
-use salve::workspace::{LayerCommand, LayerLaunch, LayerMeans, Name, Workspace, enter_layer};
+use salve::workspace::{
+    LayerCommand, LayerLaunch, LayerMeans, LayerSight, Name, Workspace, enter_layer,
+};
 use salve_core::id::IncidentId;
 use uuid::Uuid;
 
@@ -73,7 +75,12 @@ fn main() -> ExitCode {
 
 fn run(layer: &salve::workspace::PrivateLayer, root: &Path) {
     let argv = ["/bin/sh", "-c", "echo x >> d1/f1.txt"].map(OsString::from).to_vec();
-    let command = LayerCommand { argv, dir: root.to_path_buf(), writable: Vec::new() };
+    let command = LayerCommand {
+        argv,
+        dir: root.to_path_buf(),
+        writable: Vec::new(),
+        sight: LayerSight::Agent,
+    };
     let LayerLaunch { argv, dir, env } = layer.launch(&command).unwrap();
     let mut started = Command::new(&argv[0]);
     started.args(&argv[1..]).envs(env).current_dir(dir).stdin(Stdio::null());

@@ -21,6 +21,8 @@ const CALLS: usize = 2_000;
 const ROUNDS: usize = 5;
 /// How many calls are in flight when throughput is measured.
 const IN_FLIGHT: usize = 32;
+/// How many are measured of the proxies of others, in each round.
+const OTHERS: usize = 200;
 const FLOOD: usize = 20_000;
 const STARTS: usize = 20;
 const MILLION: usize = 1_000_000;
@@ -30,20 +32,69 @@ fn main() {
         return serve();
     }
     let home = tempfile::tempdir().unwrap();
-    let proxied = Way { name: "salve proxy", words: salve(), home: home.path() };
-    let direct = Way { name: "direct", words: Vec::new(), home: home.path() };
-    latency(&direct, &proxied);
+    let proxied = Way { name: "salve proxy", command: behind_salve(), home: home.path() };
+    let direct = Way { name: "direct", command: vec![own()], home: home.path() };
+    latency(&direct, &proxied, CALLS);
     throughput(&direct, &proxied);
     starts(&direct, &proxied);
     big_results(&direct, &proxied);
+    others(&direct);
     if std::env::var_os("SALVE_BENCH_MILLION").is_some() {
         growth(&proxied);
     }
 }
 
-fn salve() -> Vec<String> {
-    [env!("CARGO_BIN_EXE_salve"), "proxy", "--"].map(str::to_owned).to_vec()
+fn behind_salve() -> Vec<String> {
+    let words = [env!("CARGO_BIN_EXE_salve"), "proxy", "--"];
+    words.iter().map(|word| (*word).to_owned()).chain([own()]).collect()
 }
+
+fn own() -> String {
+    std::env::current_exe().unwrap().to_string_lossy().into_owned()
+}
+
+/// Measures the proxies of others where they are installed: an interpreter that has FastMCP is in
+/// `SALVE_BENCH_FASTMCP`, the program `mcp-proxy` in `SALVE_BENCH_MCP_PROXY`.
+fn others(direct: &Way<'_>) {
+    let home = direct.home;
+    if let Ok(python) = std::env::var("SALVE_BENCH_FASTMCP") {
+        let script = home.join("fastmcp_proxy.py");
+        std::fs::write(&script, FASTMCP).unwrap();
+        let command = vec![python, script.to_string_lossy().into_owned(), own()];
+        let way = Way { name: "FastMCP's proxy", command, home };
+        latency(direct, &way, OTHERS);
+        starts(direct, &way);
+    }
+    if let Ok(program) = std::env::var("SALVE_BENCH_MCP_PROXY") {
+        // It only goes between a wire and an address, so two of them are one proxy.
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let port = listener.local_addr().unwrap().port().to_string();
+        drop(listener);
+        let words = ["--host", "127.0.0.1", "--port", &port, "--pass-environment", "--"];
+        let mut command = Command::new(&program);
+        command.args(words).arg(own()).env(SERVE, "1").env("HOME", home);
+        let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut server = quiet.spawn().unwrap();
+        while std::net::TcpStream::connect(format!("127.0.0.1:{port}")).is_err() {
+            assert!(server.try_wait().unwrap().is_none(), "mcp-proxy has ended");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        let url = format!("http://127.0.0.1:{port}/mcp");
+        let command = [&*program, "--transport", "streamablehttp", &url].map(str::to_owned);
+        let way = Way { name: "mcp-proxy, twice", command: command.to_vec(), home };
+        latency(direct, &way, OTHERS);
+        server.kill().unwrap();
+        server.wait().unwrap();
+    }
+}
+
+/// A proxy as FastMCP's documents make one.
+const FASTMCP: &str = "import os, sys
+from fastmcp.client.transports import StdioTransport
+from fastmcp.server import create_proxy
+server = StdioTransport(command=sys.argv[1], args=sys.argv[2:], env=dict(os.environ))
+create_proxy(server, name='proxy').run(show_banner=False, log_level='ERROR')
+";
 
 /// Answers calls with a short text, or with as much as is asked for.
 fn serve() {
@@ -54,7 +105,17 @@ fn serve() {
         let Some(id) = message.get("id") else { continue };
         let size = message["params"]["arguments"]["size"].as_u64().unwrap_or(64);
         let text = "x".repeat(usize::try_from(size).unwrap());
-        let result = json!({"content": [{"type": "text", "text": text}], "capabilities": {}});
+        let result = match message["method"].as_str() {
+            Some("initialize") => json!({
+                "protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {}},
+                "serverInfo": {"name": "bench", "version": "1"},
+            }),
+            Some("tools/list") => {
+                json!({"tools": [{"name": "look", "inputSchema": {"type": "object"}}]})
+            }
+            _ => json!({"content": [{"type": "text", "text": text}]}),
+        };
         let answer = json!({"jsonrpc": "2.0", "id": id, "result": result});
         stdout.write_all(format!("{answer}\n").as_bytes()).unwrap();
         stdout.flush().unwrap();
@@ -64,8 +125,8 @@ fn serve() {
 /// A way to reach the server.
 struct Way<'a> {
     name: &'static str,
-    /// What stands before the server's command.
-    words: Vec<String>,
+    /// The whole command.
+    command: Vec<String>,
     home: &'a Path,
 }
 
@@ -79,10 +140,8 @@ struct Client {
 
 impl Client {
     fn start(way: &Way<'_>) -> Client {
-        let own = std::env::current_exe().unwrap().to_string_lossy().into_owned();
-        let words: Vec<String> = way.words.iter().cloned().chain([own]).collect();
-        let mut command = Command::new(&words[0]);
-        command.args(&words[1..]).env(SERVE, "1").current_dir(way.home);
+        let mut command = Command::new(&way.command[0]);
+        command.args(&way.command[1..]).env(SERVE, "1").current_dir(way.home);
         command.env("HOME", way.home).stderr(Stdio::null());
         let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
         let stdin = BufWriter::new(child.stdin.take().unwrap());
@@ -127,12 +186,12 @@ fn micros(time: Duration) -> f64 {
 }
 
 /// Measures calls one by one.
-fn latency(direct: &Way<'_>, proxied: &Way<'_>) {
+fn latency(direct: &Way<'_>, proxied: &Way<'_>, calls: usize) {
     let mut times: [Vec<Duration>; 2] = Default::default();
     let mut clients = [Client::start(direct), Client::start(proxied)];
     for round in 0..=ROUNDS {
         for (client, times) in clients.iter_mut().zip(&mut times) {
-            for id in 0..CALLS {
+            for id in 0..calls {
                 let start = Instant::now();
                 client.call(id, 64);
                 client.answer();
@@ -146,7 +205,7 @@ fn latency(direct: &Way<'_>, proxied: &Way<'_>) {
     clients.into_iter().for_each(Client::end);
     times.iter_mut().for_each(|times| times.sort_unstable());
     let at = |way: usize, part: usize| times[way][times[way].len() * part / 1000];
-    println!("one call at a time, {} calls each", CALLS * ROUNDS);
+    println!("one call at a time, {} calls each", calls * ROUNDS);
     for (part, name, limit) in [(500, "p50", 120.0), (990, "p99", 300.0)] {
         let (bare, over) = (at(0, part), at(1, part));
         let added = micros(over) - micros(bare);
@@ -204,7 +263,8 @@ fn starts(direct: &Way<'_>, proxied: &Way<'_>) {
     let [bare, over] = times.map(|times| times[STARTS / 2].as_secs_f64() * 1e3);
     let added = over - bare;
     println!(
-        "start to first answer: {over:.1} ms, {bare:.1} ms direct: {added:.1} ms added, limit 15 ms{}",
+        "{}: start to first answer: {over:.1} ms, {bare:.1} ms direct: {added:.1} ms added, limit 15 ms{}",
+        proxied.name,
         missed(added <= 15.0)
     );
 }

@@ -111,6 +111,19 @@ pub fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
     write_with(path, |file| file.write_all(bytes.as_ref()))
 }
 
+/// Replaces the file at `path`, or makes it, and does not wait for the disk.
+///
+/// A killed process leaves the old text or the new one, as ever. After a power cut the text may be gone:
+/// this is for what is told again from the journal.
+pub fn write_derived(path: &Path, bytes: impl AsRef<[u8]>) -> Result<(), WriteError> {
+    let done = || {
+        let parent = Parent::of(path)?;
+        let fill = |file: &mut dyn Write| file.write_all(bytes.as_ref());
+        Temporary::filled(&parent, WriteSync::Later, fill)?.replace()
+    };
+    done().map_err(|error| WriteError::new(path, error))
+}
+
 /// Replaces the file at `path` with whatever `fill` writes.
 pub fn write_with(
     path: &Path,
@@ -118,7 +131,7 @@ pub fn write_with(
 ) -> Result<(), WriteError> {
     let done = || {
         let parent = Parent::of(path)?;
-        let temporary = Temporary::filled(&parent, fill)?;
+        let temporary = Temporary::filled(&parent, WriteSync::Now, fill)?;
         temporary.replace()?;
         files::sync(parent.handle())
     };
@@ -129,7 +142,8 @@ pub fn write_with(
 pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<Made, WriteError> {
     let done = || {
         let parent = Parent::of(path)?;
-        let temporary = Temporary::filled(&parent, |file| file.write_all(bytes.as_ref()))?;
+        let fill = |file: &mut dyn Write| file.write_all(bytes.as_ref());
+        let temporary = Temporary::filled(&parent, WriteSync::Now, fill)?;
         let made = temporary.take_free_name()?;
         files::sync(parent.handle())?;
         Ok(made)
@@ -142,6 +156,13 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
+/// Whether a file is on the disk when its writing is over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum WriteSync {
+    Now,
+    Later,
+}
+
 /// A file that is written beside the one it will be, and is gone if it never becomes that.
 struct Temporary<'p> {
     parent: &'p Parent<'p>,
@@ -150,9 +171,10 @@ struct Temporary<'p> {
 }
 
 impl<'p> Temporary<'p> {
-    /// Makes the file, writes it whole and syncs it.
+    /// Makes the file and writes it whole.
     fn filled(
         parent: &'p Parent<'p>,
+        sync: WriteSync,
         fill: impl FnOnce(&mut dyn Write) -> io::Result<()>,
     ) -> io::Result<Self> {
         let mut name = OsString::from(".");
@@ -169,7 +191,10 @@ impl<'p> Temporary<'p> {
         }
         let mut buffer = io::BufWriter::new(file);
         fill(&mut buffer)?;
-        buffer.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()?;
+        let file = buffer.into_inner().map_err(io::IntoInnerError::into_error)?;
+        if sync == WriteSync::Now {
+            file.sync_all()?;
+        }
         Ok(temporary)
     }
 

@@ -20,12 +20,12 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
-use rustix::net::sockopt::socket_peercred;
 use salve_core::event::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::dirs;
 use crate::process::answerer::{self, AnswerRefusal};
+use crate::process::peer::Peer;
 use crate::process::tree;
 use crate::project::Project;
 
@@ -216,9 +216,10 @@ impl DoorPlace {
             let handle = rustix::fs::open(&dir, flags, Mode::empty())?;
             let stat = rustix::fs::fstat(&handle)?;
             let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
-            match is_ours && stat.st_mode & 0o022 == 0 {
-                true => Ok(handle),
-                false => Err(io::Error::other("others may write there")),
+            if is_ours && stat.st_mode & 0o022 == 0 {
+                Ok(handle)
+            } else {
+                Err(io::Error::other("others may write there"))
             }
         };
         let handle = work().map_err(|source| DoorError::System { path: dir.clone(), source })?;
@@ -277,8 +278,14 @@ impl DoorPlace {
                 return Err(DoorError::System { path: self.dir.join(name), source: error });
             }
         };
-        // Whoever cannot see who listens there lives in a space of their own, or somebody planted it.
-        if socket_peercred(&stream).map(|peer| peer.pid.as_raw_pid().cast_unsigned()) != Ok(pid) {
+        let behind = Peer::of_socket(&stream).map_or(0, |peer| peer.pid());
+        if behind > 0 && !answerer::is_a_salve(behind) {
+            // Somebody planted it, to answer for a Salve or to keep people waiting.
+            let _ = fs::remove_file(self.dir.join(name));
+            return Ok(());
+        }
+        if behind != pid {
+            // Whoever cannot see who listens there lives in a space of their own.
             return Err(DoorError::Silent(pid));
         }
         match talk(&mut stream, words) {
@@ -326,9 +333,8 @@ fn attend(listener: &UnixListener, book: &Arc<GuestBook>) {
 fn receive(mut stream: UnixStream, book: &GuestBook) -> io::Result<()> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
-    let peer = socket_peercred(&stream)?;
-    let pid = peer.pid.as_raw_pid().cast_unsigned();
-    let judged = answerer::judge_visitor(pid, peer.uid.as_raw(), &book.root);
+    let peer = Peer::of_socket(&stream)?;
+    let judged = answerer::judge_visitor(&peer, &book.root);
     let mut line = String::new();
     BufReader::new(&stream).take(LONGEST).read_line(&mut line)?;
     let said: Announcement = serde_json::from_str(&line)?;

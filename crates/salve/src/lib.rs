@@ -17,6 +17,7 @@ pub mod heal;
 pub mod learned;
 pub mod mcp;
 pub mod notify;
+pub mod page_access;
 pub mod playbook;
 pub mod probe;
 pub mod process;

@@ -1,6 +1,7 @@
 //! The project Salve works in: its root and the files Salve keeps there.
 
 mod exclude;
+mod worktree;
 
 use std::fs;
 use std::io;
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 
 use crate::atomic::{self, WriteError};
 use crate::files::{self, STATE_DIR};
+
+pub use worktree::Worktree;
 
 pub(crate) use exclude::{LEFT_AT_THE_ROOT, keep_out_of_git};
 
@@ -61,6 +64,11 @@ pub enum ProjectError {
 }
 
 impl ProjectError {
+    /// Returns whether there is no room, or no right, to make anything there.
+    pub fn leaves_no_room(&self) -> bool {
+        matches!(self, Self::Make { .. })
+    }
+
     /// Returns what the user can do about it.
     pub fn advice(&self) -> String {
         match self {

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use salve_core::event::LoopId;
+use salve_core::event::{Entry, LoopId, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::iteration::Loop;
 use salve_core::repair::{RepairState, Scene, Server, ServerState, servers};
@@ -18,6 +18,12 @@ use crate::store::{Journal, StoreError, Stream};
 
 /// How many entries about servers are looked at.
 const SERVER_ENTRIES: usize = 256;
+
+/// How many incidents are looked at for the repairs of servers, the newest first.
+const RECENT_REPAIRS: usize = 50;
+
+/// How many reports of pages are looked at, the newest first.
+const PAGE_REPORTS: usize = 200;
 
 /// Why no incident could be found by what somebody typed.
 #[derive(Debug, thiserror::Error)]
@@ -122,6 +128,39 @@ pub fn servers_under_care(
         }
     }
     Ok(servers)
+}
+
+/// How the servers and their repairs stand at one moment.
+#[derive(Debug, Default)]
+pub struct RepairMoment {
+    /// The last incidents of servers.
+    pub repairs: Vec<IncidentView>,
+    /// What pages reported from the browser, in its order.
+    pub page_failures: Vec<Entry>,
+    deserted: Vec<IncidentId>,
+    /// The servers under care.
+    pub servers: Vec<Server>,
+}
+
+impl RepairMoment {
+    /// Reads the moment; where the journal does not say where a server answers, `urls` does.
+    pub fn read(
+        journal: &dyn Journal,
+        urls: &BTreeMap<String, String>,
+        scrubber: &Scrubber,
+    ) -> Result<Self, StoreError> {
+        let mut repairs = recent_incidents(journal, RECENT_REPAIRS)?;
+        repairs.retain(|view| view.subject().kind == SubjectKind::Server);
+        let deserted = repairs.iter().filter_map(|view| deserted(view, scrubber)).collect();
+        let servers = servers_under_care(journal, urls, scrubber)?;
+        let page_failures = journal.tail(&Stream::PageFailures, PAGE_REPORTS)?;
+        Ok(Self { repairs, page_failures, deserted, servers })
+    }
+
+    /// Returns what is known beside the incidents, for one server or all.
+    pub fn scene<'a>(&'a self, server: Option<&'a str>) -> Scene<'a> {
+        Scene { servers: &self.servers, deserted: &self.deserted, server }
+    }
 }
 
 /// Returns a loop as the journal has it now.

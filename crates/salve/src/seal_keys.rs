@@ -42,7 +42,6 @@ pub enum SealKeyError {
     },
 }
 
-/// What a seal is worth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SealWorth {
     /// The newest key made it of exactly this.
@@ -131,10 +130,12 @@ impl SealKeys {
             // It takes the same time whatever is wrong.
             mac.verify_slice(&seal.mac().0).is_ok()
         });
-        match verified {
-            false => SealWorth::Wrong,
-            true if at == newest => SealWorth::Holds,
-            true => SealWorth::OfOldKey,
+        if !verified {
+            SealWorth::Wrong
+        } else if at == newest {
+            SealWorth::Holds
+        } else {
+            SealWorth::OfOldKey
         }
     }
 }

@@ -9,7 +9,8 @@ use salve_core::scrub::Scrubber;
 use crate::process;
 use crate::store::{Store, StoreError, Stream};
 use crate::workspace::{
-    Again, Give, Moment, Name, RestoreError, RestoreSummary, Snapshot, Workspace, WorkspaceError,
+    Again, AttemptChange, Give, Moment, Name, RestoreError, RestoreSummary, Snapshot, Workspace,
+    WorkspaceError,
 };
 
 /// What is to be undone.
@@ -94,19 +95,33 @@ fn give_back(
     request: &UndoRequest,
 ) -> Result<RestoreSummary, UndoError> {
     let names = workspace.names(id)?;
+    let is_of = |change: &AttemptChange| {
+        request.attempt.is_none_or(|attempt| change.before.attempt == attempt)
+    };
+    let mut standing = workspace.standing_changes(id)?;
+    standing.retain(is_of);
+    match (request.direction, request.changed_since) {
+        (UndoDirection::Undo, Again::Refuse | Again::Leave) if !standing.is_empty() => {
+            return Ok(workspace.take_back_changes(&standing)?);
+        }
+        (UndoDirection::Undo, _) => {}
+        (UndoDirection::Redo, _) => {
+            let is_undone = |name: &Name| matches!(name.moment, Moment::Undone(_));
+            let undone: Vec<u32> =
+                names.iter().filter(|name| is_undone(name)).map(|name| name.attempt).collect();
+            let mut taken_back = workspace.attempt_changes(id)?;
+            taken_back.retain(|change| is_of(change) && undone.contains(&change.before.attempt));
+            if taken_back.is_empty() {
+                return Err(UndoError::NotUndone);
+            }
+            return Ok(workspace.bring_back_changes(&taken_back)?);
+        }
+    }
     let is_meant = |name: &&Name| request.attempt.is_none_or(|attempt| name.attempt == attempt);
     let meant: Vec<Name> = names.iter().filter(is_meant).copied().collect();
     let first = meant.iter().find(|name| name.moment == Moment::Before);
     let before = load(workspace, first)?.ok_or(UndoError::NothingKept)?;
     let again = request.changed_since;
-    if request.direction == UndoDirection::Redo {
-        let undone = |name: &&Name| {
-            matches!(name.moment, Moment::Undone(_)) && name.attempt == before.name().attempt
-        };
-        let kept = load(workspace, meant.iter().filter(undone).max())?;
-        let kept = kept.ok_or(UndoError::NotUndone)?;
-        return Ok(workspace.restore(&kept, Give::Repair { left: &before, again })?);
-    }
     let after = meant.iter().filter(|name| name.moment == Moment::After).max();
     Ok(match load(workspace, after)? {
         Some(left) => workspace.restore(&before, Give::Repair { left: &left, again })?,

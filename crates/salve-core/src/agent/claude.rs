@@ -6,12 +6,14 @@
 //! totals and `total_cost_usd`; `is_error` is true there even under `"subtype":"success"` when the
 //! service refused. Retries are told by `system` lines with `"subtype":"api_retry"`.
 
+use std::time::Duration;
+
 use serde_json::Value;
 
-use super::{AgentVerdict, Sign, Stream, TokenUsage, Trouble, micros, number, short, text};
+use super::{AgentStream, AgentVerdict, Sign, TokenUsage, Trouble, micros, number, short, text};
 
 /// Returns what a line means; nothing if it is of an unknown type.
-pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
+pub(super) fn read(stream: &mut AgentStream, value: &Value) -> Option<Vec<Sign>> {
     match text(value, "type")? {
         "system" => Some(system(value)),
         "assistant" => Some(assistant(stream, value)),
@@ -33,14 +35,16 @@ fn system(value: &Value) -> Vec<Sign> {
             let said = text(value, "error").unwrap_or("the request is being tried again");
             let status = number(value, "error_status");
             let kind = Trouble::of(&format!("{said} {status}"));
-            vec![Sign::Retry { kind, text: short(&retry_text(value, said)) }]
+            let ms = value.get("retry_delay_ms").and_then(Value::as_f64).filter(|ms| *ms > 0.0);
+            let pause = ms.and_then(|ms| Duration::try_from_secs_f64(ms / 1e3).ok());
+            vec![Sign::Retry { kind, text: short(&retry_text(value, said, pause)), pause }]
         }
         _ => Vec::new(),
     }
 }
 
 /// Says what a request waits for, and for how long.
-fn retry_text(value: &Value, said: &str) -> String {
+fn retry_text(value: &Value, said: &str, pause: Option<Duration>) -> String {
     let [attempt, most] = ["attempt", "max_retries"].map(|field| number(value, field));
     let mut text = said.replace('_', " ");
     if attempt > 0 {
@@ -49,15 +53,14 @@ fn retry_text(value: &Value, said: &str) -> String {
             text.push_str(&format!(" of {most}"));
         }
     }
-    let delay = value.get("retry_delay_ms").and_then(Value::as_f64).unwrap_or(0.0);
-    if delay >= 1_000.0 {
-        text.push_str(&format!(", the next in {:.0} s", delay / 1e3));
+    if let Some(pause) = pause.filter(|pause| pause.as_secs() > 0) {
+        text.push_str(&format!(", the next in {:.0} s", pause.as_secs_f64()));
     }
     text
 }
 
 /// Counts what is written while it is: the last word on a message is not heard if the run is ended.
-fn stream_event(stream: &mut Stream, value: &Value) -> Vec<Sign> {
+fn stream_event(stream: &mut AgentStream, value: &Value) -> Vec<Sign> {
     let Some(event) = value.get("event") else { return Vec::new() };
     match text(event, "type") {
         Some("message_start") => {
@@ -90,7 +93,7 @@ fn trouble(tell: &str, said: &str) -> Sign {
     Sign::Trouble { kind: Trouble::of(tell), text: short(said) }
 }
 
-fn assistant(stream: &mut Stream, value: &Value) -> Vec<Sign> {
+fn assistant(stream: &mut AgentStream, value: &Value) -> Vec<Sign> {
     let mut signs = Vec::new();
     let Some(message) = value.get("message") else { return signs };
     if let (Some(id), Some(usage)) = (text(message, "id"), message.get("usage")) {
@@ -116,7 +119,7 @@ fn assistant(stream: &mut Stream, value: &Value) -> Vec<Sign> {
     signs
 }
 
-fn result(stream: &mut Stream, value: &Value) -> Vec<Sign> {
+fn result(stream: &mut AgentStream, value: &Value) -> Vec<Sign> {
     let mut usage = value.get("usage").map(tokens).unwrap_or_default();
     usage.money_micros = micros(value, "total_cost_usd");
     stream.charge_total(usage);

@@ -11,10 +11,10 @@
 
 use serde_json::Value;
 
-use super::{AgentVerdict, Sign, Stream, TokenUsage, Trouble, micros, number, short, text};
+use super::{AgentStream, AgentVerdict, Sign, TokenUsage, Trouble, micros, number, short, text};
 
 /// Returns what a line means.
-pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
+pub(super) fn read(stream: &mut AgentStream, value: &Value) -> Option<Vec<Sign>> {
     let said = text(value, "text").unwrap_or_default();
     Some(match text(value, "type") {
         Some("activity") => stream.say(said),

@@ -1,6 +1,6 @@
 //! What coding agents print while they work, and what they are told before.
 //!
-//! A [`Stream`] takes in one line after the other of a headless run and says what it means. It
+//! A [`AgentStream`] takes in one line after the other of a headless run and says what it means. It
 //! knows five dialects; what it does not know it counts and passes over, so that a newer release
 //! of an agent is never an error. Nothing here is believed about the repair itself: changes, tests
 //! and health are measured elsewhere.
@@ -8,6 +8,7 @@
 mod claude;
 mod codex;
 mod gemini;
+mod known;
 mod lines;
 mod opencode;
 mod prices;
@@ -15,12 +16,14 @@ mod prompt;
 mod trouble;
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use serde::Deserialize;
 use serde_json::Value;
 
 use crate::event::Amounts;
 
+pub use known::{KnownAgent, SHIPPED_AGENTS, known_agents, known_title};
 pub use prices::TokenPrices;
 pub use prompt::{Earlier, server_brief};
 pub use trouble::Trouble;
@@ -47,13 +50,55 @@ pub enum Dialect {
     Lines,
 }
 
+/// What is particular to a dialect; a new one is a row in [`Dialect::traits`] and a reader beside it.
+struct DialectTraits {
+    /// Reads one object; nothing where it means nothing.
+    read: fn(&mut AgentStream, &Value) -> Option<Vec<Sign>>,
+    /// Reads one line of what it writes to stderr, where it tells what it waits for.
+    complain: fn(&mut AgentStream, &str) -> Option<Sign>,
+    /// What becomes of a line that is no object.
+    plain: PlainLines,
+    /// Whether it can say what its run costs in money.
+    tells_money: bool,
+}
+
+/// What lines are that hold no object.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PlainLines {
+    /// Things the agent says; it need not name a result at its end.
+    Said,
+    /// Nothing that is known.
+    Unknown,
+}
+
 impl Dialect {
+    fn traits(self) -> DialectTraits {
+        use PlainLines::{Said, Unknown};
+        let silent = |_: &mut AgentStream, _: &str| None;
+        let row =
+            |read, plain, tells_money| DialectTraits { read, complain: silent, plain, tells_money };
+        match self {
+            Self::Claude => row(claude::read, Unknown, true),
+            Self::Codex => row(codex::read, Unknown, false),
+            Self::Gemini => {
+                DialectTraits { complain: gemini::complaint, ..row(gemini::read, Unknown, false) }
+            }
+            Self::Opencode => DialectTraits {
+                complain: |_, line| opencode::complaint(line),
+                ..row(opencode::read, Unknown, true)
+            },
+            Self::Lines => row(lines::read, Said, true),
+        }
+    }
+
     /// Returns whether an agent that speaks it can say what its run costs in money.
     pub fn tells_money(self) -> bool {
-        match self {
-            Self::Claude | Self::Opencode | Self::Lines => true,
-            Self::Codex | Self::Gemini => false,
-        }
+        self.traits().tells_money
+    }
+
+    /// Returns whether an agent that speaks it has finished only once it names a result.
+    pub fn names_result(self) -> bool {
+        self.traits().plain == PlainLines::Unknown
     }
 }
 
@@ -87,6 +132,8 @@ pub enum Sign {
         kind: Trouble,
         /// What it says, with the count of tries.
         text: String,
+        /// For how long it waits, where it says so.
+        pause: Option<Duration>,
     },
     /// The agent says that it has finished.
     Result {
@@ -161,9 +208,9 @@ struct Opening {
 
 /// Reads one agent's output.
 ///
-/// **Invariant:** what [`Stream::spent`] returns never falls.
+/// **Invariant:** what [`AgentStream::spent`] returns never falls.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct AgentStream {
     dialect: Dialect,
     /// What tokens cost, for an agent that tells no money.
     prices: Option<TokenPrices>,
@@ -176,10 +223,12 @@ pub struct Stream {
     /// The message that is being written, where its parts do not name it.
     writing: Option<String>,
     last_said: String,
+    /// The beginning of a complaint that goes on in the next line.
+    complaint: String,
     unknown: u64,
 }
 
-impl Stream {
+impl AgentStream {
     /// Begins to read.
     pub fn new(dialect: Dialect) -> Self {
         Self {
@@ -191,6 +240,7 @@ impl Stream {
             opening: None,
             writing: None,
             last_said: String::new(),
+            complaint: String::new(),
             unknown: 0,
         }
     }
@@ -211,13 +261,7 @@ impl Stream {
             return self.plain(line);
         };
         let before = self.spent;
-        let signs = match self.dialect {
-            Dialect::Claude => claude::read(self, &value),
-            Dialect::Codex => codex::read(self, &value),
-            Dialect::Gemini => gemini::read(self, &value),
-            Dialect::Opencode => opencode::read(self, &value),
-            Dialect::Lines => lines::read(self, &value),
-        };
+        let signs = (self.dialect.traits().read)(self, &value);
         let Some(mut signs) = signs else {
             self.unknown += 1;
             return Vec::new();
@@ -227,6 +271,11 @@ impl Stream {
             signs.insert(0, Sign::Spent(self.spent()));
         }
         signs
+    }
+
+    /// Takes in one line of what it writes to stderr, where some tell what they wait for.
+    pub fn complaint(&mut self, line: &str) -> Option<Sign> {
+        (self.dialect.traits().complain)(self, line.trim())
     }
 
     /// Returns what the run has cost so far.
@@ -251,9 +300,9 @@ impl Stream {
     }
 
     fn plain(&mut self, line: &str) -> Vec<Sign> {
-        match self.dialect {
-            Dialect::Lines => self.say(line),
-            Dialect::Claude | Dialect::Codex | Dialect::Gemini | Dialect::Opencode => {
+        match self.dialect.traits().plain {
+            PlainLines::Said => self.say(line),
+            PlainLines::Unknown => {
                 self.unknown += 1;
                 Vec::new()
             }

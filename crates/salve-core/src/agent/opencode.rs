@@ -3,14 +3,15 @@
 //! Facts this rests on (1.18): every line is an event with its `part`. Each step of the model ends with
 //! `step_finish`, which tells the step's tokens and, where opencode knows the model's price, its cost;
 //! `"reason":"stop"` ends the run. `input` leaves out what came from the cache. An `error` line is the
-//! end: opencode has tried again by then, and exits with 1.
+//! end: opencode has tried again by then, and exits with 1. That it tries again stands only in its log, which
+//! `--print-logs` sends to stderr; requests for titles (`small=true`) are not the work.
 
 use serde_json::Value;
 
-use super::{AgentVerdict, Sign, Stream, TokenUsage, Trouble, micros, number, short, text};
+use super::{AgentStream, AgentVerdict, Sign, TokenUsage, Trouble, micros, number, short, text};
 
 /// Returns what a line means; nothing if it is of an unknown type.
-pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
+pub(super) fn read(stream: &mut AgentStream, value: &Value) -> Option<Vec<Sign>> {
     let part = value.get("part").unwrap_or(&Value::Null);
     Some(match text(value, "type")? {
         "step_start" => match stream.writing.replace("session".to_owned()) {
@@ -26,7 +27,7 @@ pub(super) fn read(stream: &mut Stream, value: &Value) -> Option<Vec<Sign>> {
     })
 }
 
-fn step_finish(stream: &mut Stream, part: &Value) -> Vec<Sign> {
+fn step_finish(stream: &mut AgentStream, part: &Value) -> Vec<Sign> {
     if let (Some(id), Some(tokens)) = (text(part, "messageID"), part.get("tokens")) {
         let cache = tokens.get("cache").unwrap_or(&Value::Null);
         let usage = TokenUsage {
@@ -44,6 +45,19 @@ fn step_finish(stream: &mut Stream, part: &Value) -> Vec<Sign> {
         }
         _ => Vec::new(),
     }
+}
+
+/// Returns what a line of the log means, if it is about a request of the work that was refused.
+pub(super) fn complaint(line: &str) -> Option<Sign> {
+    if !line.contains("message=\"stream error\"") || line.contains("small=true") {
+        return None;
+    }
+    let said = line.split_once("error.error=\"")?.1;
+    let said = said.strip_suffix('"').unwrap_or(said);
+    let said = said.strip_prefix("AI_APICallError: ").unwrap_or(said);
+    let kind = Trouble::of(said);
+    let text = format!("{}, and it is tried again", said.trim_end_matches('.'));
+    Some(Sign::Retry { kind, text: short(&text), pause: None })
 }
 
 fn error(value: &Value) -> Vec<Sign> {

@@ -3,8 +3,8 @@ use proptest::prelude::*;
 use super::*;
 
 /// Reads a whole run.
-fn read(dialect: Dialect, lines: &str) -> (Vec<Sign>, Stream) {
-    let mut stream = Stream::new(dialect);
+fn read(dialect: Dialect, lines: &str) -> (Vec<Sign>, AgentStream) {
+    let mut stream = AgentStream::new(dialect);
     let signs = lines.lines().flat_map(|line| stream.line(line)).collect();
     (signs, stream)
 }
@@ -23,6 +23,10 @@ fn result(verdict: AgentVerdict, text: &str) -> Sign {
 
 fn trouble(kind: Trouble, text: &str) -> Sign {
     Sign::Trouble { kind, text: text.into() }
+}
+
+fn retry(kind: Trouble, text: &str, micros: Option<u64>) -> Sign {
+    Sign::Retry { kind, text: text.into(), pause: micros.map(Duration::from_micros) }
 }
 
 #[test]
@@ -62,8 +66,67 @@ fn what_claude_waits_for_is_told_with_its_count() {
         Dialect::Claude,
         r#"{"type":"system","subtype":"api_retry","attempt":4,"max_retries":10,"retry_delay_ms":4561.1,"error_status":401,"error":"authentication_failed"}"#,
     );
-    let text = "authentication failed, attempt 4 of 10, the next in 5 s".into();
-    assert_eq!(signs, [Sign::Retry { kind: Trouble::Auth, text }]);
+    let text = "authentication failed, attempt 4 of 10, the next in 5 s";
+    assert_eq!(signs, [retry(Trouble::Auth, text, Some(4_561_100))]);
+}
+
+#[test]
+fn what_codex_waits_for_is_told_with_its_count_and_its_warnings_are_none() {
+    let (signs, _) = read(
+        Dialect::Codex,
+        r#"
+{"type":"item.completed","item":{"id":"i0","type":"error","message":"Model metadata for `m` not found. Defaulting to fallback metadata."}}
+{"type":"error","message":"Reconnecting... 1/5 (unexpected status 401 Unauthorized: invalid key, url: http://127.0.0.1/v1)"}
+{"type":"error","message":"Reconnecting... 2/5 (exceeded retry limit, last status: 429 Too Many Requests)"}
+{"type":"error","message":"Reconnecting... 3/5"}
+"#,
+    );
+    let refused = "unexpected status 401 Unauthorized: invalid key, attempt 1 of 5";
+    let limited = "exceeded retry limit, last status: 429 Too Many Requests, attempt 2 of 5";
+    assert_eq!(
+        signs,
+        [
+            retry(Trouble::Auth, refused, None),
+            retry(Trouble::RateLimit, limited, None),
+            retry(Trouble::Other, "the connection was lost, attempt 3 of 5", None),
+        ]
+    );
+}
+
+#[test]
+fn what_gemini_and_opencode_wait_for_stands_among_their_complaints() {
+    let told = |dialect, lines: &str| {
+        let mut stream = AgentStream::new(dialect);
+        lines.split_inclusive('\n').filter_map(|line| stream.complaint(line)).collect::<Vec<_>>()
+    };
+    let gemini = "Ripgrep is not available. Falling back to GrepTool.\n\
+        Attempt 1 failed with status 529. Retrying with backoff... _ApiError: {\"error\":{}}\n\
+            at throwErrorIfNotOK (file:///x.js:1:2)\n\
+        Attempt 2 failed: This request would exceed your rate limit.\n\
+        Suggested retry after 8s.. Retrying after 9241ms...\n";
+    let limited = "This request would exceed your rate limit. Suggested retry after 8s, attempt 2, \
+                   the next in 9 s";
+    assert_eq!(
+        told(Dialect::Gemini, gemini),
+        [
+            retry(Trouble::Overloaded, "status 529, attempt 1", None),
+            retry(Trouble::RateLimit, limited, Some(9_241_000)),
+        ]
+    );
+    let opencode = "level=ERROR message=\"stream error\" small=true error.error=\"AI_APICallError: Overloaded\"\n\
+        level=ERROR message=\"stream error\" small=false error.error=\"AI_APICallError: Overloaded\"\n\
+        level=ERROR message=\"something else\"\n";
+    let text = "Overloaded, and it is tried again";
+    assert_eq!(told(Dialect::Opencode, opencode), [retry(Trouble::Overloaded, text, None)]);
+    assert!(told(Dialect::Claude, opencode).is_empty());
+}
+
+#[test]
+fn when_geminis_limit_ends_is_told_in_one_line() {
+    let line = r#"{"type":"result","status":"error","error":{"type":"unknown","message":"[API Error: You exceeded your quota.\nSuggested retry after 3600s.]"}}"#;
+    let (signs, _) = read(Dialect::Gemini, line);
+    let text = "[API Error: You exceeded your quota. Suggested retry after 3600s.]";
+    assert_eq!(signs[1], result(AgentVerdict::Failed, text));
 }
 
 #[test]
@@ -122,7 +185,7 @@ fn claude_without_a_login_or_over_its_limits() {
         [
             said(text),
             trouble(Trouble::Auth, text),
-            Sign::Retry { kind: Trouble::Overloaded, text: "overloaded, attempt 1".into() },
+            retry(Trouble::Overloaded, "overloaded, attempt 1", None),
             trouble(Trouble::RateLimit, "the account's limit is reached"),
             trouble(Trouble::Auth, text),
             result(AgentVerdict::Failed, text),
@@ -152,7 +215,7 @@ fn a_run_of_codex_tells_totals_and_no_money() {
         signs[1..4],
         [used("command_execution"), used("salve.canvas_get_repair_task"), used("file_change")]
     );
-    assert!(matches!(&signs[4], Sign::Trouble { kind: Trouble::Overloaded, .. }), "{signs:?}");
+    assert!(matches!(&signs[4], Sign::Retry { kind: Trouble::Overloaded, .. }), "{signs:?}");
     assert_eq!(
         signs[5..],
         [said("Done."), Sign::Spent(all), result(AgentVerdict::Finished, "Done.")]
@@ -256,7 +319,7 @@ proptest! {
             0..20,
         ),
     ) {
-        let mut stream = Stream::new(dialect);
+        let mut stream = AgentStream::new(dialect);
         let mut last = TokenUsage::default();
         for line in &lines {
             for sign in stream.line(line) {
@@ -273,7 +336,7 @@ proptest! {
 #[test]
 fn an_agent_that_tells_no_money_costs_what_the_prices_say() {
     let prices = TokenPrices { input_cents: 125, cached_cents: 13, output_cents: 1000 };
-    let mut stream = Stream::new(Dialect::Codex).with_prices(Some(prices));
+    let mut stream = AgentStream::new(Dialect::Codex).with_prices(Some(prices));
     let done = r#"{"type":"turn.completed","usage":{"input_tokens":3000,"cached_input_tokens":1000,"output_tokens":100}}"#;
     let signs = stream.line(done);
     // 2,000 × $1.25 + 1,000 × $0.13 + 100 × $10 for a million.
@@ -284,7 +347,7 @@ fn an_agent_that_tells_no_money_costs_what_the_prices_say() {
 #[test]
 fn what_an_agent_says_it_costs_counts_where_it_is_more() {
     let prices = TokenPrices { input_cents: 100, cached_cents: 0, output_cents: 0 };
-    let mut stream = Stream::new(Dialect::Lines).with_prices(Some(prices));
+    let mut stream = AgentStream::new(Dialect::Lines).with_prices(Some(prices));
     stream.line(r#"{"type":"spent","tokens":1000}"#);
     assert_eq!(stream.spent().money_micros, 1_000);
     stream.line(r#"{"type":"spent","tokens":1000,"cost_usd":0.01}"#);

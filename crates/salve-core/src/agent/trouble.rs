@@ -64,9 +64,10 @@ const WORDS: [(Trouble, &[&str]); 4] = [
             "unavailable",
             "server_error",
             "internal server error",
-            "529",
-            "503",
             "502",
+            "503",
+            "504",
+            "529",
         ],
     ),
 ];

@@ -187,6 +187,8 @@ impl AttemptReading {
             Effect::RollBack(scope) => self.undoing = Some((effect, scope)),
             Effect::Snapshot
             | Effect::Measure
+            | Effect::VerifyInLayer
+            | Effect::TakeOver
             | Effect::Verify
             | Effect::Ask
             | Effect::Record
@@ -266,7 +268,7 @@ impl AttemptReading {
                 self.end(at, Ended::Failed, Some(reason.to_string()))
             }
             EffectReport::TimedOut => self.end(at, Ended::Failed, Some("it took too long".into())),
-            EffectReport::Done | EffectReport::NoAgent => {}
+            EffectReport::Done | EffectReport::NoAgent | EffectReport::Conflict { .. } => {}
         }
     }
 

@@ -115,6 +115,7 @@ fn note_reason(event: &Event, why: &mut String) {
             EffectReport::Verified { proof: Proof::Flaky, .. } => "green and red by turns".into(),
             EffectReport::Failed { reason, .. } => reason.to_string(),
             EffectReport::TimedOut => "it took too long".into(),
+            EffectReport::Conflict { .. } => "the same lines were edited meanwhile".into(),
             EffectReport::Done
             | EffectReport::NoAgent
             | EffectReport::Measured(_)
@@ -152,6 +153,7 @@ fn not_undone(report: &EffectReport) -> Option<String> {
         EffectReport::TimedOut => Some("the roll-back took too long".into()),
         EffectReport::Done
         | EffectReport::NoAgent
+        | EffectReport::Conflict { .. }
         | EffectReport::Measured(_)
         | EffectReport::Verified { .. } => None,
     }

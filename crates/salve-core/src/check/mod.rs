@@ -10,6 +10,7 @@ pub mod attempt;
 pub mod breaker;
 mod brief;
 pub mod decisions;
+mod green;
 mod narrow;
 pub mod proof;
 mod read;
@@ -19,7 +20,8 @@ pub mod tamper;
 pub mod watching;
 
 pub(crate) use brief::with_sections;
-pub use brief::{CheckBrief, SourceExcerpt, brief};
+pub use brief::{CheckBrief, SourceExcerpt, brief, issue_brief};
+pub use green::GreenRun;
 pub use narrow::{narrow, narrow_script};
 pub use read::read;
 pub use results::{CheckTool, Counts, ErrorPlace, FailedCase, Results, Sort};

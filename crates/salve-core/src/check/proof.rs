@@ -46,6 +46,8 @@ pub enum Before {
     RedAlike,
     /// It failed otherwise.
     RedOther,
+    /// It failed the tests that the repair brought, which show what was reported.
+    RedByNewTests,
     /// It passed.
     Green,
     /// It was not run, because that is switched off or would tell nothing.
@@ -69,7 +71,7 @@ pub enum OldVerifier {
 
 /// Everything that bears on a repair.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Evidence<'a> {
+pub struct ProofEvidence<'a> {
     /// The whole check after the repair.
     pub now: Colour,
     /// The check after the repair, once more; `None` if it was not run twice.
@@ -137,6 +139,8 @@ pub enum ProofGround {
     RepairedByTurns,
     /// The unrepaired state is green and red by turns.
     UnrepairedByTurns,
+    /// The check is green and red by turns, and nothing was changed in between.
+    CheckByTurns,
     /// Nothing was changed.
     NothingChanged,
     /// The unrepaired state passes as well.
@@ -151,6 +155,8 @@ pub enum ProofGround {
     SeenAgain,
     /// The unrepaired state still fails as it did.
     UnrepairedRed,
+    /// The tests that the repair brought fail without the rest of it.
+    NewTestsFail,
 }
 
 impl fmt::Display for ProofGround {
@@ -177,6 +183,9 @@ impl fmt::Display for ProofGround {
             ProofGround::UnrepairedByTurns => {
                 f.write_str("the state before the repair passes and fails by turns")
             }
+            ProofGround::CheckByTurns => {
+                f.write_str("on the same files it passed, failed, and passed again: it is flaky")
+            }
             ProofGround::NothingChanged => f.write_str("nothing was changed, and the check passes"),
             ProofGround::UnrepairedGreen => {
                 f.write_str("the state before the repair passes as well")
@@ -191,6 +200,9 @@ impl fmt::Display for ProofGround {
                 "the failure was seen only once, and the state before the repair was not run again",
             ),
             ProofGround::SeenAgain => f.write_str("without the repair it was sure to fail again"),
+            ProofGround::NewTestsFail => {
+                f.write_str("the tests that came with the repair fail without the rest of it")
+            }
             ProofGround::UnrepairedRed => {
                 f.write_str("the state before the repair still fails the same way")
             }
@@ -199,7 +211,7 @@ impl fmt::Display for ProofGround {
 }
 
 /// Weighs the evidence.
-pub fn judge(evidence: &Evidence<'_>) -> Judged {
+pub fn judge(evidence: &ProofEvidence<'_>) -> Judged {
     if evidence.now == Colour::Red {
         return Judged { proof: Proof::Failed, ground: ProofGround::StillRed, keep: Keep::Nothing };
     }
@@ -210,7 +222,12 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
     let clean = evidence.weakenings == 0 && lost_tests(evidence).is_none();
     let keep = match (&ground, clean) {
         (ProofGround::NothingChanged | ProofGround::UnrepairedGreen, _) => Keep::NotNeeded,
-        (ProofGround::RepairedByTurns | ProofGround::UnrepairedByTurns, _) => Keep::Nothing,
+        (
+            ProofGround::RepairedByTurns
+            | ProofGround::UnrepairedByTurns
+            | ProofGround::CheckByTurns,
+            _,
+        ) => Keep::Nothing,
         (_, true) => Keep::All,
         (_, false) => Keep::AllButVerifier,
     };
@@ -218,7 +235,7 @@ pub fn judge(evidence: &Evidence<'_>) -> Judged {
 }
 
 /// Returns why the check only looks green, if it does.
-fn mask(evidence: &Evidence<'_>) -> Option<ProofGround> {
+fn mask(evidence: &ProofEvidence<'_>) -> Option<ProofGround> {
     // Whatever turned the exit code, no verifier that counts failures is content with them.
     if let Some(failed) = evidence.counts_after.failed.filter(|failed| *failed > 0) {
         return Some(ProofGround::GreenInSpiteOf(failed));
@@ -236,7 +253,7 @@ fn mask(evidence: &Evidence<'_>) -> Option<ProofGround> {
 }
 
 /// Returns how many tests no longer run, where that is known.
-fn lost_tests(evidence: &Evidence<'_>) -> Option<ProofGround> {
+fn lost_tests(evidence: &ProofEvidence<'_>) -> Option<ProofGround> {
     let before = evidence.counts_before.ran().filter(|ran| *ran > 0)?;
     let after = evidence.counts_after.ran();
     let lost = after.is_none_or(|after| after < before);
@@ -244,17 +261,23 @@ fn lost_tests(evidence: &Evidence<'_>) -> Option<ProofGround> {
 }
 
 /// Returns whether it was the repair that turned the check green.
-fn cause(evidence: &Evidence<'_>) -> (Proof, ProofGround) {
+fn cause(evidence: &ProofEvidence<'_>) -> (Proof, ProofGround) {
     if evidence.confirmed == Some(Colour::Red) {
         return (Proof::Flaky, ProofGround::RepairedByTurns);
     }
     let again = match evidence.before {
         Before::RedAlike | Before::RedOther => Some(Colour::Red),
+        // These tests are no run of the state as it was.
+        Before::RedByNewTests => None,
         Before::Green => Some(Colour::Green),
         Before::Off | Before::NotRun(_) => None,
     };
     if turns(evidence.earlier.iter().copied().chain(again)) >= 2 {
-        return (Proof::Flaky, ProofGround::UnrepairedByTurns);
+        let ground = match evidence.touched {
+            Touched::Nothing => ProofGround::CheckByTurns,
+            Touched::Tree | Touched::Outside => ProofGround::UnrepairedByTurns,
+        };
+        return (Proof::Flaky, ground);
     }
     if evidence.touched == Touched::Nothing {
         return (Proof::Transient, ProofGround::NothingChanged);
@@ -263,12 +286,14 @@ fn cause(evidence: &Evidence<'_>) -> (Proof, ProofGround) {
         // Both trees are alike to a run that shares what was changed.
         (Before::Off, _) | (_, Touched::Outside) => {
             let reds = evidence.earlier.iter().rev().take_while(|run| **run == Colour::Red).count();
-            match reds >= 2 {
-                true => (Proof::Proven, ProofGround::SeenAgain),
-                false => (Proof::Transient, ProofGround::SeenOnce),
+            if reds >= 2 {
+                (Proof::Proven, ProofGround::SeenAgain)
+            } else {
+                (Proof::Transient, ProofGround::SeenOnce)
             }
         }
         (Before::RedAlike, _) => (Proof::Proven, ProofGround::UnrepairedRed),
+        (Before::RedByNewTests, _) => (Proof::Proven, ProofGround::NewTestsFail),
         (Before::RedOther, _) => (Proof::Transient, ProofGround::UnrepairedOther),
         (Before::Green, _) => (Proof::Transient, ProofGround::UnrepairedGreen),
         (Before::NotRun(why), _) => (Proof::Transient, ProofGround::UnrepairedNotRun(why.clone())),
@@ -300,9 +325,10 @@ pub fn likeness(first: CheckFailure<'_>, again: CheckFailure<'_>) -> Before {
     let same_tool = first.results.tool == again.results.tool;
     let known =
         !again.results.failed.is_empty() && again.results.new_since(first.results).is_empty();
-    match first.signature == again.signature || (tests && same_tool && known) {
-        true => Before::RedAlike,
-        false => Before::RedOther,
+    if first.signature == again.signature || (tests && same_tool && known) {
+        Before::RedAlike
+    } else {
+        Before::RedOther
     }
 }
 

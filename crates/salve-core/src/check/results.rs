@@ -12,35 +12,24 @@ pub(super) const MOST_PLACES: usize = 200;
 /// A tool whose output is understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CheckTool {
-    /// pytest.
     Pytest,
     /// Python's own unittest.
     Unittest,
-    /// Jest.
     Jest,
-    /// Vitest.
     Vitest,
-    /// Mocha.
     Mocha,
     /// Node's own test runner.
     NodeTest,
-    /// `cargo test`.
     CargoTest,
     /// `cargo nextest`.
     Nextest,
-    /// `go test`.
     GoTest,
     /// The TypeScript compiler.
     Tsc,
-    /// mypy.
     Mypy,
-    /// Pyright.
     Pyright,
-    /// ESLint.
     Eslint,
-    /// Biome.
     Biome,
-    /// Ruff.
     Ruff,
     /// `cargo build`, `cargo check` and clippy.
     Rustc,
@@ -61,7 +50,6 @@ pub enum Sort {
     Types,
     /// It looks for bad style.
     Lint,
-    /// It builds.
     Build,
 }
 
@@ -123,7 +111,6 @@ impl fmt::Display for CheckTool {
 pub struct FailedCase {
     /// The file, as the tool writes it.
     pub file: Option<String>,
-    /// The line in it.
     pub line: Option<u32>,
     /// The test's name as the tool writes it, the file where all of it failed, or the finding.
     pub name: String,
@@ -190,7 +177,6 @@ pub struct Results {
     pub tool: Option<CheckTool>,
     /// What failed, in the output's order, each once.
     pub failed: Vec<FailedCase>,
-    /// The counts.
     pub counts: Counts,
     /// The project's files that errors name, in the output's order, each line once.
     pub places: Vec<ErrorPlace>,

@@ -22,7 +22,6 @@ const MOST_ERRORS: usize = 1_000;
 /// The largest text that is looked at.
 const LARGEST: usize = 4 << 20;
 
-/// The counters of healing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct HealingCounters {
@@ -38,7 +37,6 @@ pub struct HealingCounters {
     pub healing_cost_micros: u64,
     /// Checks that were healed, and proven to be.
     pub healed: u64,
-    /// Catastrophic rollbacks.
     pub catastrophic_rollbacks: u64,
     /// What was counted of incidents that are not over.
     pub open: BTreeMap<String, Counted>,
@@ -105,9 +103,10 @@ pub fn validate_state(text: &[u8]) -> Result<HealingCounters, Invalid> {
         Some(_) | None => {}
     }
     let state: HealingCounters = serde_json::from_value(value).map_err(malformed)?;
-    match state.version == VERSION && state.checksum == state.checksum() {
-        true => Ok(state),
-        false => Err(Invalid::Checksum),
+    if state.version == VERSION && state.checksum == state.checksum() {
+        Ok(state)
+    } else {
+        Err(Invalid::Checksum)
     }
 }
 

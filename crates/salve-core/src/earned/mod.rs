@@ -6,8 +6,8 @@
 //! that once, for a time. One use that failed or was not proven takes it all back.
 //!
 //! **Invariants:** a rule is for nothing that no person approved in these very bytes for this very
-//! failure; it allows nothing before a person accepted it, after any use that was not proven, or
-//! after its time.
+//! failure; it allows nothing before a person accepted it by a sealed word, after any use that was
+//! not proven, or after its time.
 
 #[cfg(test)]
 mod tests;
@@ -77,7 +77,6 @@ pub enum Came {
 /// One time that the command ran.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Use {
-    /// The incident.
     pub incident: IncidentId,
     /// When it had come out.
     pub at: Timestamp,
@@ -109,6 +108,9 @@ pub struct EarnedRule {
     pub uses: Vec<Use>,
     /// The person's word that it may run unattended, if that was not lost since.
     pub accepted: Option<ApprovalWord>,
+    /// The word that it may run unattended, where that was said before words were sealed: it has to
+    /// be said once more.
+    pub accepted_before_seals: Option<ApprovalWord>,
     /// Why an accepted rule holds no more.
     pub lost: Option<Lost>,
     /// How many of the uses are no evidence any more.
@@ -171,6 +173,7 @@ impl EarnedRule {
 
     fn lose(&mut self, why: Lost) {
         self.spent = self.uses.len();
+        self.accepted_before_seals = None;
         if self.accepted.take().is_some() {
             self.lost = Some(why);
         }
@@ -231,11 +234,15 @@ impl Earned {
     pub fn take(&mut self, entry: &Entry) {
         let said =
             |by: &Scrubbed| ApprovalWord { by: by.clone(), at: entry.at, incident: entry.incident };
-        match (&entry.event, entry.by.person()) {
+        match (&entry.event, entry.by.person_in_history()) {
             (Event::Rule(RuleEvent::Accepted(key)), Some(person)) => {
                 let key = key.under(&self.aliases);
-                if let Some(rule) = self.rules.get_mut(&key) {
+                let Some(rule) = self.rules.get_mut(&key) else { return };
+                if entry.by.person().is_some() {
                     (rule.accepted, rule.lost) = (Some(said(person)), None);
+                    rule.accepted_before_seals = None;
+                } else {
+                    rule.accepted_before_seals = Some(said(person));
                 }
             }
             (Event::Rule(RuleEvent::Withdrawn(key)), Some(person)) => {
@@ -264,7 +271,7 @@ impl Earned {
         if case.incident.step(entry).is_err() {
             return;
         }
-        match (&entry.event, entry.by.person()) {
+        match (&entry.event, entry.by.person_in_history()) {
             (Event::Incident(IncidentEvent::Approved { .. }), Some(person)) => {
                 if let Some((key, command)) = asked {
                     let word =
@@ -299,7 +306,17 @@ impl Earned {
 impl EarnedRule {
     fn new(key: RuleKey, command: Scrubbed) -> Self {
         let (approvals, uses) = (Vec::new(), Vec::new());
-        Self { key, command, approvals, uses, accepted: None, lost: None, spent: 0 }
+        let (accepted, accepted_before_seals) = (None, None);
+        Self {
+            key,
+            command,
+            approvals,
+            uses,
+            accepted,
+            accepted_before_seals,
+            lost: None,
+            spent: 0,
+        }
     }
 }
 

@@ -189,6 +189,8 @@ fn report(what: Effect, fate: Fate) -> EffectReport {
         (
             Effect::Snapshot
             | Effect::Apply { .. }
+            | Effect::VerifyInLayer
+            | Effect::TakeOver
             | Effect::RollBack(_)
             | Effect::Ask
             | Effect::Record
@@ -206,6 +208,30 @@ fn accepted() -> Book {
     (0..3).for_each(|_| book.approved(PROVEN));
     book.accept(person("ada"));
     book
+}
+
+#[test]
+fn what_was_accepted_before_words_were_sealed_has_to_be_accepted_once_more() {
+    let mut book = Book::default();
+    (0..3).for_each(|_| book.approved(PROVEN));
+    for entry in &mut book.entries {
+        if let Actor::Person { name } = &entry.by {
+            entry.by = Actor::Unproven { name: name.clone() };
+        }
+    }
+    book.accept(Actor::Unproven { name: Scrubbed::literal("ada") });
+    assert_eq!(book.stands(), RuleStanding::Proposed);
+    assert!(!book.earned().allows(key("npm ci"), TERMS, time(book.now)));
+    let earned = book.earned();
+    let before = &earned.rule(key("npm ci")).unwrap().accepted_before_seals;
+    assert_eq!(before.as_ref().map(|word| word.by.as_str()), Some("ada"));
+    book.accept(person("ada"));
+    assert!(book.earned().allows(key("npm ci"), TERMS, time(book.now)));
+    // One that a forger accepted is not even proposed as such.
+    let mut book = Book::default();
+    (0..3).for_each(|_| book.approved(PROVEN));
+    book.accept(Actor::Forged { name: Scrubbed::literal("ada") });
+    assert_eq!(book.earned().rule(key("npm ci")).unwrap().accepted_before_seals, None);
 }
 
 #[test]
@@ -277,9 +303,10 @@ fn one_use_that_is_not_proven_takes_it_all_back_at_once() {
     for fate in fates.chain([Fate::CommandFails, Fate::TimesOut, Fate::Relapses, Fate::Killed]) {
         for another in [false, true] {
             let mut book = accepted();
-            match another {
-                true => book.play("npm ci", judgement(RemedyVerdict::Allow), None, fate),
-                false => book.unattended(fate),
+            if another {
+                book.play("npm ci", judgement(RemedyVerdict::Allow), None, fate)
+            } else {
+                book.unattended(fate)
             }
             assert_eq!(book.stands(), RuleStanding::Lost, "{fate:?}");
             assert!(!book.earned().allows(key("npm ci"), TERMS, time(book.now)), "{fate:?}");

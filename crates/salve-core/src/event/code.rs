@@ -117,7 +117,7 @@ macro_rules! kinds {
                 match self {
                     // A remedy is not applied again blindly, whatever happens to the power.
                     Event::Incident(IncidentEvent::Requested {
-                        what: Effect::Apply { .. }, ..
+                        what: Effect::Apply { .. } | Effect::TakeOver, ..
                     })
                     | Event::Other(_) => true,
                     Event::Loop(LoopEvent::Turned {
@@ -149,7 +149,9 @@ kinds! {
         Finished "finished" 2 false;
         Marked "marked" 1 false;
         AgentLaunched "agent_launched" 1 false;
+        LayerLaid "layer_laid" 1 false;
         FilesChanged "files_changed" 1 false;
+        EnvironmentSet "environment_set" 1 false;
         Charged "charged" 1 false;
         Refilled "refilled" 1 true;
         Exhausted "exhausted" 1 true;
@@ -185,6 +187,7 @@ kinds! {
         Up "server_up" 1 false;
         Stopped "server_stopped" 1 false;
         Ordered "server_ordered" 1 false;
+        PageFailed "page_failed" 1 false;
     }
     Session(SessionEvent) {
         Attached "agent_attached" 1 false;

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Digest, Exit, Fix, IssueSettled, LoopId, LoopTurn, Notified, Process, Proof, Proposed, RuleKey,
-    SeenFile, ServerOrder,
+    Digest, Exit, Fix, IssueSettled, LoopId, LoopTurn, Notified, PageFailure, Process, Proof,
+    Proposed, RuleKey, SeenFile, ServerOrder,
 };
 use crate::id::IssueId;
 use crate::id::Signature;
@@ -128,6 +128,9 @@ pub enum ServerEvent {
         /// What is wanted.
         order: ServerOrder,
     },
+    /// A page of a server failed in somebody's browser.
+    #[serde(rename = "page_failed")]
+    PageFailed(PageFailure),
 }
 
 /// A session of somebody's agent came or went.

@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     AgentMark, Amounts, Breaker, Change, ChangedFile, Digest, Effect, EffectReport,
-    IncidentOutcome, IncidentPolicy, Judgement, PersonOrder, Process, Remedy, Resource, Stage,
-    Subject, Symptom,
+    IncidentOutcome, IncidentPolicy, Judgement, PersonOrder, Process, Remedy, Resource,
+    RunVariable, Stage, Subject, Symptom,
 };
 use crate::playbook::Nature;
 use crate::playbook::PlaybookFinding;
@@ -104,6 +104,11 @@ pub enum IncidentEvent {
         /// How long it may take at most, its ending included.
         limit_ms: u64,
     },
+    /// A private layer is laid for the agent of an effect; written before the agent starts.
+    LayerLaid {
+        /// The effect.
+        effect: u32,
+    },
     /// The files that a remedy was found to have changed.
     FilesChanged {
         /// The effect that found them.
@@ -113,6 +118,13 @@ pub enum IncidentEvent {
         /// How many more there are.
         #[serde(default)]
         more: u32,
+    },
+    /// A remedy set variables for the rest of the run; nothing was written anywhere.
+    EnvironmentSet {
+        /// The effect that sets them.
+        effect: u32,
+        /// The variables.
+        variables: Vec<RunVariable>,
     },
     /// What an effect has cost so far; the larger of two such statements counts.
     Charged {

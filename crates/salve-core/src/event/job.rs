@@ -147,6 +147,9 @@ pub struct StepFailure {
     pub signature: Signature,
     /// The line that names it.
     pub summary: Scrubbed,
+    /// The last command that was run, if it was one that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub command: Option<Scrubbed>,
     /// How the step's process ended, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
@@ -240,6 +243,8 @@ pub enum ResetCause {
     ResumeFrom,
     /// An attempt was cut off, and may have left anything.
     Interrupted,
+    /// The job had failed and is tried again from its last checkpoint.
+    Retried,
 }
 
 /// What came of setting a workspace back.

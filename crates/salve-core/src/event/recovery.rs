@@ -61,7 +61,6 @@ impl Proposed {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Attempted {
-    /// The command.
     pub command: Scrubbed,
     /// Where it is to run, from the project's root.
     pub working_dir: Scrubbed,

@@ -37,12 +37,18 @@ pub enum Repeat {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Subject {
-    /// Its kind.
     pub kind: SubjectKind,
     /// Its name within the project.
     pub name: Scrubbed,
     /// Whether running it again is harmless.
     pub repeat: Repeat,
+}
+
+impl Subject {
+    /// Tells whether running it again could do a second time what it may have done.
+    pub fn must_not_repeat(&self, symptom: &Symptom) -> bool {
+        self.repeat == Repeat::Unsafe && symptom.acted == Acted::Maybe
+    }
 }
 
 /// How a process ended.
@@ -51,7 +57,6 @@ pub struct Subject {
 pub enum Exit {
     /// With this code.
     Code(i32),
-    /// By this signal.
     Signal(i32),
     /// It outlived its limit.
     TimedOut,

@@ -41,13 +41,11 @@ pub struct Fix {
     pub text: Scrubbed,
 }
 
-/// What settled an issue.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum IssueSettled {
     /// The check that shows it is green.
     Green {
-        /// The check.
         check: Scrubbed,
         /// The incident that made it so, if it was red.
         #[serde(default, skip_serializing_if = "Option::is_none")]

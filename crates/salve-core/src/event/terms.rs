@@ -160,7 +160,6 @@ pub enum Mode {
     /// Nobody: known remedies and restarts only.
     #[default]
     Legacy,
-    /// An agent.
     Agent,
 }
 
@@ -182,6 +181,12 @@ pub struct IncidentPolicy {
     /// Whether an agent repairs.
     #[serde(default, skip_serializing_if = "Mode::is_legacy")]
     pub mode: Mode,
+    /// The one agent that listens when the incident opens, if it is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub listener: Option<Scrubbed>,
+    /// The agent that Salve starts if nobody who listens takes the repair up.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub starts: Option<Scrubbed>,
     /// What may be spent.
     pub limits: Limits,
     /// The first wait before a plain retry; it doubles with every attempt.

@@ -40,6 +40,8 @@ fn policy() -> Box<IncidentPolicy> {
     Box::new(IncidentPolicy {
         person: text("ada"),
         mode: Mode::Legacy,
+        listener: None,
+        starts: None,
         limits: Limits { attempts: Some(3), ..Limits::default() },
         backoff_ms: 2_000,
         engage_ms: 30_000,
@@ -118,10 +120,15 @@ fn one_of_each() -> Vec<Event> {
             message: None,
         }),
         launched(process.clone()),
+        Event::Incident(IncidentEvent::LayerLaid { effect: 2 }),
         Event::Incident(IncidentEvent::FilesChanged {
             effect: 2,
             files: vec![changed_file()],
             more: 0,
+        }),
+        Event::Incident(IncidentEvent::EnvironmentSet {
+            effect: 2,
+            variables: vec![RunVariable { name: text("CI"), value: text("1") }],
         }),
         Event::Incident(IncidentEvent::Charged {
             effect: 2,
@@ -231,10 +238,21 @@ fn the_rest() -> Vec<Event> {
             via: Channel::Webhook,
             state: Delivery::Undelivered { reason: text("503") },
         })),
+        page_failed(),
         Event::Rule(RuleEvent::Accepted(rule())),
         Event::Rule(RuleEvent::Withdrawn(rule())),
         Event::Note(NoteEvent::Noted { text: text("hello") }),
     ]
+}
+
+fn page_failed() -> Event {
+    Event::Server(ServerEvent::PageFailed(PageFailure {
+        server: text("web"),
+        way: PageFailureWay::Uncaught,
+        message: text("x is not defined"),
+        place: Some(text("/src/cart.js:12:7")),
+        page: text("/cart"),
+    }))
 }
 
 fn proposed() -> Box<Proposed> {

@@ -152,7 +152,6 @@ pub enum Promise {
 }
 
 impl Promise {
-    /// Tells whether there is none.
     pub fn is_none(&self) -> bool {
         *self == Promise::None
     }
@@ -229,7 +228,6 @@ pub enum LoopEnd {
 pub enum LoopTurn {
     /// A person started it, or had it go on.
     Started {
-        /// The terms.
         terms: Box<LoopTerms>,
         /// What is to be done.
         task: Scrubbed,
@@ -241,21 +239,18 @@ pub enum LoopTurn {
     },
     /// A role is about to do its part.
     RoleBegan {
-        /// The role.
         role: Scrubbed,
         /// How often it was asked in this iteration, from 1.
         attempt: u32,
     },
     /// What a role's turn has cost so far; the larger of two such statements counts.
     Charged {
-        /// The role.
         role: Scrubbed,
         /// Its whole cost until now.
         spent: Amounts,
     },
     /// A role's turn is over.
     RoleEnded {
-        /// The role.
         role: Scrubbed,
         /// How.
         end: RoleEnd,
@@ -282,10 +277,7 @@ pub enum LoopTurn {
     /// The user stopped it; it goes on when it is started again.
     Stopped {},
     /// It is over.
-    Ended {
-        /// Why.
-        why: LoopEnd,
-    },
+    Ended { why: LoopEnd },
     /// A person gave an order.
     Ordered {
         /// Which.

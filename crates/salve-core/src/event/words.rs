@@ -141,6 +141,10 @@ pub enum Effect {
     },
     /// Measure what changed since the snapshot.
     Measure,
+    /// Run the subject again in the private layer, where the change is, and without the change.
+    VerifyInLayer,
+    /// Take the change over from the private layer.
+    TakeOver,
     /// Run the subject again and judge it.
     Verify,
     /// Go back to a snapshot.
@@ -218,6 +222,11 @@ pub enum EffectReport {
     NoAgent,
     /// The change was measured.
     Measured(Change),
+    /// Somebody edited the same lines meanwhile; nothing was taken over.
+    Conflict {
+        /// The files.
+        paths: Vec<Scrubbed>,
+    },
     /// The subject was judged.
     Verified {
         /// What was found.
@@ -303,6 +312,8 @@ pub enum PersonQuestion {
     Remedy,
     /// May a change larger than the limits, or of unknown size, stay?
     ChangeTooLarge,
+    /// May the agent's change be brought in again, after the same lines were edited meanwhile?
+    Conflict,
     /// The budget is used up: refill, or take over?
     Exhausted(Resource),
     /// Nothing is left to try.

@@ -47,7 +47,8 @@ impl Anchor {
     pub(crate) fn catch(
         &self,
         index: usize,
-        (flat, budget): (&Flat, &Budget),
+        flat: &Flat,
+        budget: &Budget,
         around: impl FnOnce() -> Vec<Flat>,
     ) -> Option<Vec<String>> {
         let caught = self.shapes.get(index)?.find(flat, budget)?;

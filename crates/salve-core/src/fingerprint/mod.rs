@@ -13,6 +13,7 @@ mod essence;
 mod flat;
 mod frames;
 mod head;
+mod heading;
 mod hole;
 mod lexer;
 mod logger;
@@ -38,6 +39,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use clean::clean;
+pub use heading::undecorated;
 pub use lexer::mask;
 pub use rules::{FingerprintRules, RecognisedRow, RowError, Rows};
 pub use table::pattern::ShapeError;

@@ -12,9 +12,7 @@ use super::stamp;
 pub(crate) enum LogLevel {
     /// Nothing says.
     Plain,
-    /// As an error.
     Error,
-    /// As a warning.
     Warning,
     /// As information or chatter.
     Info,

@@ -162,7 +162,7 @@ fn judge(
     };
     let before = found.len();
     for &(anchor, shape) in &scratch.shapes {
-        let tried = (anchor as usize, shape as usize);
+        let tried = ShapePlace { anchor: anchor as usize, shape: shape as usize };
         let Some(next) = line.anchored(rules, text, tried, &mut scratch.fits) else { continue };
         let twin = found[before..].iter_mut().find(|old| old.row() == next.row());
         match twin {
@@ -175,6 +175,13 @@ fn judge(
     if found.len() == before && line.plain > 0 {
         found.push(line.candidate(line.plain));
     }
+}
+
+/// Which shape of which anchor is tried.
+#[derive(Clone, Copy)]
+struct ShapePlace {
+    anchor: usize,
+    shape: usize,
 }
 
 /// A line under judgement.
@@ -205,15 +212,15 @@ impl RankedLine<'_> {
         &self,
         rules: &FingerprintRules,
         text: &OutputText<'_>,
-        (anchor, shape): (usize, usize),
+        ShapePlace { anchor, shape }: ShapePlace,
         fits: &mut HashMap<usize, bool>,
     ) -> Option<KeyLineCandidate> {
         let row = rules.anchor(anchor)?;
-        let values = row.catch(shape, (self.flat, self.budget), || around(text, self.number))?;
+        let values = row.catch(shape, self.flat, self.budget, || around(text, self.number))?;
         if row.asks() && !*fits.entry(anchor).or_insert_with(|| row.fits(text.whole())) {
             return None;
         }
-        let weight = i32::from(row.weight);
+        let weight = i32::from(rules.weight(anchor, row));
         let names = weight > NAMES_NOTHING;
         let score = if names { (weight - self.penalty).max(self.plain) } else { weight };
         let literal = row.shapes[shape].weight();

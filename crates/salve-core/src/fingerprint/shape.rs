@@ -7,6 +7,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
+use std::ops::Range;
 
 use memchr::memmem::Finder;
 
@@ -214,11 +215,11 @@ impl<'s, 'l> Search<'s, 'l, '_> {
     fn open(&mut self, hole: &'s Hole, index: usize, at: usize) -> bool {
         let Some(ShapePart::Literal(finder)) = self.shape.parts.get(index + 1) else {
             let end = self.line.len();
-            return at < end && self.catch(hole, (at, end), index + 1);
+            return at < end && self.catch(hole, at..end, index + 1);
         };
         let mut from = at + 1;
         while let Some(end) = self.next(finder, from) {
-            if self.catch(hole, (at, end), index + 1) {
+            if self.catch(hole, at..end, index + 1) {
                 return true;
             }
             from = end + 1;
@@ -235,7 +236,7 @@ impl<'s, 'l> Search<'s, 'l, '_> {
         }
         let mut end = most;
         while end > at && end >= least && self.steps > 0 {
-            if self.line.is_char_boundary(end) && self.catch(hole, (at, end), index + 1) {
+            if self.line.is_char_boundary(end) && self.catch(hole, at..end, index + 1) {
                 return true;
             }
             end -= 1;
@@ -244,8 +245,8 @@ impl<'s, 'l> Search<'s, 'l, '_> {
     }
 
     /// Takes `line[from..to]` for `hole` if the parts from `next` on match behind it.
-    fn catch(&mut self, hole: &'s Hole, (from, to): (usize, usize), next: usize) -> bool {
-        let text = &self.line[from..to];
+    fn catch(&mut self, hole: &'s Hole, span: Range<usize>, next: usize) -> bool {
+        let (text, to) = (&self.line[span.clone()], span.end);
         if !hole.kind.accepts(text) {
             return false;
         }

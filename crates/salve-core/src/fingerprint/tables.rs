@@ -32,7 +32,6 @@ pub(crate) const NAMES: &[&str] = &[
     "other",
 ];
 
-/// A file of anchors.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct AnchorFile {

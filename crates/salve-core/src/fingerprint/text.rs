@@ -28,7 +28,7 @@ impl<'t> OutputText<'t> {
                 continue;
             }
             let end = memchr::memchr(b'\n', &bytes[start..]).map_or(bytes.len(), |n| start + n);
-            push(text, (start, end), &mut lines);
+            push(text, start, end, &mut lines);
             start = end + 1;
         }
         Self { text, lines }
@@ -56,7 +56,7 @@ impl<'t> OutputText<'t> {
 }
 
 /// Adds a line, cut into several where it is too long.
-fn push(text: &str, (mut start, end): (usize, usize), lines: &mut Vec<(usize, usize)>) {
+fn push(text: &str, mut start: usize, end: usize, lines: &mut Vec<(usize, usize)>) {
     let long = end - start > 2 * PIECES * LONGEST;
     for _ in 0..if long { PIECES } else { usize::MAX } {
         if end - start <= LONGEST {
@@ -68,7 +68,7 @@ fn push(text: &str, (mut start, end): (usize, usize), lines: &mut Vec<(usize, us
     }
     if long {
         let tail = boundary(text, end - PIECES * LONGEST);
-        push(text, (tail, end), lines);
+        push(text, tail, end, lines);
     } else if start < end {
         lines.push((start, end));
     }

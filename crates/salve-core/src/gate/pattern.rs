@@ -63,10 +63,8 @@ impl ApprovalPattern {
             (start.starts_with(head) || head.starts_with(start))
                 && (end.ends_with(tail) || tail.ends_with(end))
         };
-        let bare = |bare: &str| match bare.contains(STAR) {
-            true => agrees(bare),
-            false => template.could_be(bare),
-        };
+        let bare =
+            |bare: &str| if bare.contains(STAR) { agrees(bare) } else { template.could_be(bare) };
         agrees(&self.text) || self.bare().is_some_and(bare)
     }
 

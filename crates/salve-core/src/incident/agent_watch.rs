@@ -45,9 +45,11 @@ impl AgentWatch {
         Ok(())
     }
 
-    /// Takes in that an agent was started, which has ended by `until` at the latest.
+    /// Takes in that an agent was started, which has ended by `until` at the latest; one whose service was
+    /// too busy is started again for the same effect.
     pub(super) fn launch(&mut self, effect: u32, until: Timestamp) -> Result<(), Ignored> {
-        if self.launched.is_some_and(|launched| launched.effect == effect) {
+        let is_known = |known: Launched| known.effect == effect && known.until >= until;
+        if self.launched.is_some_and(is_known) {
             return Err(Ignored::NoNews);
         }
         self.launched = Some(Launched { effect, until });
@@ -62,6 +64,11 @@ impl AgentWatch {
         }
         match self.marks.engaged {
             Some(engaged) => later(engaged.max(wait.since), policy.write_ms),
+            // Whoever drives the incident starts one when that time is over; this is for the case that
+            // nobody does.
+            None if policy.starts.is_some() => {
+                later(wait.since, policy.engage_ms.saturating_add(policy.write_ms))
+            }
             None => later(wait.since, policy.engage_ms),
         }
     }
@@ -69,6 +76,11 @@ impl AgentWatch {
     /// Tells whether the agent of an attempt says that it has finished.
     pub(super) fn has_written(&self, attempt: u32) -> bool {
         self.marks.wrote && self.marks.attempt == attempt
+    }
+
+    /// Tells whether an agent has taken the attempt up.
+    pub(super) fn is_engaged(&self, attempt: u32) -> bool {
+        self.marks.engaged.is_some() && self.marks.attempt == attempt
     }
 
     /// Returns what the agent of an attempt said it changed.

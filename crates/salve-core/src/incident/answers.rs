@@ -32,11 +32,13 @@ pub(super) fn answered(
 pub(super) fn approved(repair: &mut RepairMachine, question: PersonQuestion, seq: u64) -> Taken {
     match question {
         PersonQuestion::Remedy => repair.begin(Authority::Approval(seq)),
-        PersonQuestion::ChangeTooLarge => repair.due(Effect::Verify, repair.policy.quiet_ms),
+        PersonQuestion::ChangeTooLarge => super::follow::try_change(repair),
+        PersonQuestion::Conflict => repair.due(Effect::TakeOver, 0),
         PersonQuestion::SnapshotFailed => repair.due(Effect::Snapshot, 0),
         PersonQuestion::MayHaveActed => {
             repair.symptom.acted = Acted::No;
             match repair.trials.current {
+                Some(_) if repair.trials.is_in_layer() => repair.due(Effect::VerifyInLayer, 0),
                 Some(_) => repair.due(Effect::Verify, 0),
                 None => repair.proceed(Then::Choose),
             }
@@ -59,7 +61,7 @@ pub(super) fn approved(repair: &mut RepairMachine, question: PersonQuestion, seq
 
 pub(super) fn rejected(repair: &mut RepairMachine, question: PersonQuestion) -> Taken {
     match question {
-        PersonQuestion::Remedy | PersonQuestion::ChangeTooLarge => {
+        PersonQuestion::Remedy | PersonQuestion::ChangeTooLarge | PersonQuestion::Conflict => {
             repair.trials.note(RemedyFate::Declined);
             repair.stop_now(Then::Choose);
         }
@@ -117,7 +119,9 @@ pub(super) fn retry(repair: &mut RepairMachine, seq: u64) -> Taken {
     match repair.phase {
         Phase::CoolingDown { .. } => Err(Ignored::Exhausted),
         Phase::Asking {
-            question: PersonQuestion::Remedy | PersonQuestion::ChangeTooLarge, ..
+            question:
+                PersonQuestion::Remedy | PersonQuestion::ChangeTooLarge | PersonQuestion::Conflict,
+            ..
         } => Err(Ignored::Stale),
         Phase::Asking { question, .. } => approved(repair, question, seq),
         Phase::Choosing

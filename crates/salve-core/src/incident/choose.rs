@@ -32,7 +32,8 @@ pub fn choose(incident: &Incident, candidates: Vec<Candidate>) -> Option<Candida
     });
     open.min_by_key(|Candidate { remedy, confidence }| {
         let retry = retry_first && remedy.kind == RemedyKind::Retry;
-        (!retry, rank(remedy.origin), Reverse(*confidence))
+        // What only a person may have run again waits until nothing else is left.
+        (incident.needs_word(remedy), !retry, rank(remedy.origin), Reverse(*confidence))
     })
 }
 

@@ -5,7 +5,7 @@ use super::step::Taken;
 use super::{Ignored, Phase, RemedyFate, Then, Told, TrialReach, change};
 use crate::event::{
     AtALoss, Breaker, Change, Digest, Effect, EffectReport, IncidentOutcome, OnFailure,
-    PersonQuestion, Proof, RemedyKind, Repeat, Scope, Symptom,
+    PersonQuestion, Proof, RemedyKind, Repeat, Scope, SubjectKind, Symptom,
 };
 
 impl RepairMachine {
@@ -45,18 +45,21 @@ impl RepairMachine {
             }
             (E::Apply { .. }, R::Failed { .. } | R::TimedOut) => self.fail(None),
             (E::Measure, R::Measured(measured)) => self.measured(*measured),
+            // It went with the run of Salve that had laid it.
+            (E::Measure, R::Failed { .. } | R::TimedOut) if self.trials.is_in_layer() => {
+                self.fail(None)
+            }
             (E::Measure, R::Failed { .. } | R::TimedOut) => {
                 self.ask(PersonQuestion::ChangeTooLarge)
             }
+            (E::VerifyInLayer, report) => return follow_trial_in_layer(self, report),
+            (E::TakeOver, report) => return follow_take_over(self, report),
             (E::Verify, R::Verified { proof, symptom }) => {
                 self.verified(*proof, symptom.as_deref())
             }
             // It ended by itself, as it should: no failure, and no proof that it is well either.
             (E::Verify, R::Done) => self.stop_now(Then::End(IncidentOutcome::Aborted)),
-            (E::Verify, R::Failed { .. } | R::TimedOut) => match self.subject.repeat {
-                Repeat::Safe => self.fail(None),
-                Repeat::Unsafe => self.ask(PersonQuestion::MayHaveActed),
-            },
+            (E::Verify, R::Failed { .. } | R::TimedOut) => unverified(self),
             (E::RollBack(_), R::Done) => {
                 self.trials.current = None;
                 self.proceed(self.then);
@@ -92,7 +95,7 @@ impl RepairMachine {
         }
         let reported = self.agent.reported(self.attempt());
         if change::is_small(change::larger(measured, reported), &self.policy) {
-            self.due(Effect::Verify, self.policy.quiet_ms);
+            try_change(self);
         } else {
             self.ask(PersonQuestion::ChangeTooLarge);
         }
@@ -142,16 +145,23 @@ impl RepairMachine {
 
     /// Counts a failed trial and undoes it; a relapse counts against the trial that seemed to help.
     pub(super) fn fail(&mut self, symptom: Option<&Symptom>) {
-        self.trials.note(RemedyFate::Failed);
+        // What a kill cut short shows nothing about the remedy.
+        let is_cut_short = self.trials.is_cut_short();
+        let fate = if is_cut_short { RemedyFate::CutShort } else { RemedyFate::Failed };
+        self.trials.note(fate);
         if let Some(symptom) = symptom {
-            self.history.see(symptom);
+            if !is_cut_short {
+                self.history.see(symptom);
+            }
             if symptom.signature != self.symptom.signature {
                 self.findings.clear();
             }
             self.symptom = symptom.clone();
         }
-        self.failures_in_row = self.failures_in_row.saturating_add(1);
-        let then = if self.may_have_acted() {
+        if !is_cut_short {
+            self.failures_in_row = self.failures_in_row.saturating_add(1);
+        }
+        let then = if self.subject.must_not_repeat(&self.symptom) {
             Then::Ask(PersonQuestion::MayHaveActed)
         } else {
             Then::Choose
@@ -233,18 +243,83 @@ impl RepairMachine {
             | Effect::Ask
             | Effect::Record
             | Effect::Release => self.due(what, 0),
+            // The layer went with its owner; there is nothing in the workspace.
+            Effect::Apply { .. } if self.trials.is_in_layer() => self.applied(),
             Effect::Apply { .. } => {
-                if let Some(trial) = &mut self.trials.current {
-                    trial.reach = TrialReach::Unsure;
-                }
+                self.trials.set_reach(TrialReach::Unsure);
                 self.applied();
             }
-            Effect::Verify => match self.subject.repeat {
-                Repeat::Safe => self.due(Effect::Verify, 0),
+            // What was taken over in part is known by what was kept before.
+            Effect::TakeOver => {
+                self.trials.set_reach(TrialReach::Unsure);
+                self.due(what, 0);
+            }
+            Effect::VerifyInLayer | Effect::Verify => match self.subject.repeat {
+                Repeat::Safe => self.due(what, 0),
                 Repeat::Unsafe => self.ask(PersonQuestion::MayHaveActed),
             },
         }
         self.heed_wish();
+    }
+}
+
+/// Moves on from what the subject showed in the layer, and without the change.
+fn follow_trial_in_layer(repair: &mut RepairMachine, report: &EffectReport) -> Result<(), Ignored> {
+    use EffectReport as R;
+    match report {
+        R::Done => repair.due(Effect::TakeOver, 0),
+        // Proven is only what is well where the user works.
+        R::Verified { proof: Proof::Proven, .. }
+        | R::NoAgent
+        | R::Measured(_)
+        | R::Conflict { .. } => return Err(Ignored::WrongReport),
+        R::Verified { proof, symptom } => repair.verified(*proof, symptom.as_deref()),
+        R::Failed { .. } | R::TimedOut => unverified(repair),
+    }
+    Ok(())
+}
+
+/// Moves on from bringing the change into the workspace.
+fn follow_take_over(repair: &mut RepairMachine, report: &EffectReport) -> Result<(), Ignored> {
+    use EffectReport as R;
+    match report {
+        R::Done => {
+            repair.trials.set_reach(TrialReach::Applied);
+            repair.due(Effect::Verify, repair.policy.quiet_ms);
+        }
+        R::Conflict { .. } => repair.ask(PersonQuestion::Conflict),
+        R::Failed { .. } | R::TimedOut => {
+            repair.trials.set_reach(TrialReach::Unsure);
+            repair.fail(None);
+        }
+        R::NoAgent | R::Measured(_) | R::Verified { .. } => return Err(Ignored::WrongReport),
+    }
+    Ok(())
+}
+
+/// Goes on with a change that may stay if it helps.
+///
+/// A check can show that in the layer, while it still fails where the user works; a server, and
+/// whatever else lives in the workspace, has to have the change there.
+pub(super) fn try_change(repair: &mut RepairMachine) {
+    let shows_in_layer = match repair.subject.kind {
+        SubjectKind::Check => true,
+        SubjectKind::Server | SubjectKind::Tool | SubjectKind::Step | SubjectKind::Iteration => {
+            false
+        }
+    };
+    match (repair.trials.is_in_layer(), shows_in_layer) {
+        (true, true) => repair.due(Effect::VerifyInLayer, 0),
+        (true, false) => repair.due(Effect::TakeOver, 0),
+        (false, _) => repair.due(Effect::Verify, repair.policy.quiet_ms),
+    }
+}
+
+/// Moves on from a run of the subject that showed nothing.
+fn unverified(repair: &mut RepairMachine) {
+    match repair.subject.repeat {
+        Repeat::Safe => repair.fail(None),
+        Repeat::Unsafe => repair.ask(PersonQuestion::MayHaveActed),
     }
 }
 
@@ -257,6 +332,7 @@ fn is_loss(question: PersonQuestion) -> bool {
         | PersonQuestion::MayHaveActed => true,
         PersonQuestion::Remedy
         | PersonQuestion::ChangeTooLarge
+        | PersonQuestion::Conflict
         | PersonQuestion::RollBackFailed
         | PersonQuestion::SnapshotFailed
         | PersonQuestion::Masked

@@ -4,13 +4,13 @@
 
 use jiff::Timestamp;
 
-use super::agent_watch::{AgentWait, AgentWatch};
+use super::agent_watch::AgentWatch;
 use super::step::{DueEffect, Taken};
 use super::trials::Trials;
 use super::{History, Ignored, Ledger, Phase, Then, Told, TrialReach, later};
 use crate::event::{
-    Acted, AgentMark, Amounts, Change, Effect, IncidentOutcome, IncidentPolicy, PersonQuestion,
-    RemedyKind, Repeat, Resource, Subject, Symptom,
+    AgentMark, Amounts, Change, Effect, IncidentOutcome, IncidentPolicy, PersonQuestion,
+    RemedyKind, Resource, Subject, Symptom,
 };
 use crate::id::IncidentId;
 use crate::playbook::PlaybookFinding;
@@ -72,15 +72,10 @@ impl RepairMachine {
             outcome: None,
             clock,
         };
-        if machine.may_have_acted() {
+        if machine.subject.must_not_repeat(&machine.symptom) {
             machine.ask(PersonQuestion::MayHaveActed);
         }
         machine
-    }
-
-    /// Tells whether running the subject again could do a second time what it may have done.
-    pub(super) fn may_have_acted(&self) -> bool {
-        self.subject.repeat == Repeat::Unsafe && self.symptom.acted == Acted::Maybe
     }
 
     /// Tells whether the same failure kept coming back in the same tree.
@@ -97,13 +92,6 @@ impl RepairMachine {
         self.outcome = Some(IncidentOutcome::Aborted);
         self.phase = Phase::Closed(IncidentOutcome::Aborted);
         Ok(None)
-    }
-
-    /// Lets go of it; nobody watches a healed subject any more, so its next failure is another.
-    pub(super) fn let_go(&mut self) {
-        if let Phase::Ending { from, .. } = &mut self.phase {
-            *from = (*from).min(self.clock);
-        }
     }
 
     pub(super) fn sickened(&mut self, symptom: &Symptom) -> Taken {
@@ -194,19 +182,6 @@ impl RepairMachine {
         self.ledger.count(amounts);
     }
 
-    pub(super) fn is_running(&self, effect: u32) -> bool {
-        match self.phase {
-            Phase::Doing { effect: running, .. }
-            | Phase::Asking { told: Told::Telling(running), .. } => running == effect,
-            Phase::Choosing
-            | Phase::Due { .. }
-            | Phase::Asking { .. }
-            | Phase::CoolingDown { .. }
-            | Phase::Ending { .. }
-            | Phase::Closed(_) => false,
-        }
-    }
-
     pub(super) fn charged(&mut self, effect: u32, spent: Amounts) -> Taken {
         if effect == 0 || effect > self.effects {
             return Err(Ignored::NotDue);
@@ -279,34 +254,29 @@ impl RepairMachine {
 
     /// Takes in that an agent was started for the effect that runs.
     pub(super) fn launched(&mut self, effect: u32, limit_ms: u64) -> Taken {
-        if self.agent_wait().is_none() || !self.is_running(effect) {
+        if self.phase.agent_wait(self.trials.kind()).is_none() || !self.phase.is_running(effect) {
             return Err(Ignored::Stale);
         }
         self.agent.launch(effect, later(self.clock, limit_ms))?;
         Ok(None)
     }
 
-    /// Tells whether the agent that is waited for has finished.
-    fn is_written(&self) -> bool {
-        self.agent_wait().is_some() && self.agent.has_written(self.attempt())
+    /// Takes in that the agent of the effect that runs works in a private layer.
+    pub(super) fn layer_laid(&mut self, effect: u32) -> Taken {
+        if self.phase.agent_wait(self.trials.kind()).is_none() || !self.phase.is_running(effect) {
+            return Err(Ignored::Stale);
+        }
+        match &mut self.trials.current {
+            Some(trial) if trial.reach == TrialReach::Applied => trial.reach = TrialReach::InLayer,
+            Some(_) | None => return Err(Ignored::NoNews),
+        }
+        Ok(None)
     }
 
-    /// Returns the effect in which an agent is waited for, if one is.
-    fn agent_wait(&self) -> Option<AgentWait> {
-        match self.phase {
-            Phase::Doing { effect, what: Effect::Apply { .. }, since }
-                if self.trials.kind() == Some(RemedyKind::Agent) =>
-            {
-                Some(AgentWait { effect, since })
-            }
-            Phase::Choosing
-            | Phase::Due { .. }
-            | Phase::Doing { .. }
-            | Phase::Asking { .. }
-            | Phase::CoolingDown { .. }
-            | Phase::Ending { .. }
-            | Phase::Closed(_) => None,
-        }
+    /// Tells whether the agent that is waited for has finished.
+    fn is_written(&self) -> bool {
+        self.phase.agent_wait(self.trials.kind()).is_some()
+            && self.agent.has_written(self.attempt())
     }
 
     /// Returns the number of the present attempt, from 1.
@@ -326,6 +296,8 @@ impl RepairMachine {
 
     /// Returns when to stop waiting for an agent, if one is waited for.
     pub(super) fn agent_deadline(&self) -> Option<Timestamp> {
-        self.agent_wait().map(|wait| self.agent.deadline(wait, &self.policy))
+        self.phase
+            .agent_wait(self.trials.kind())
+            .map(|wait| self.agent.deadline(wait, &self.policy))
     }
 }

@@ -258,7 +258,12 @@ impl Incident {
         let held = match self.repair.phase {
             Phase::Choosing => true,
             Phase::Due { what, .. } => match what {
-                Effect::Snapshot | Effect::Apply { .. } | Effect::Measure | Effect::Verify => true,
+                Effect::Snapshot
+                | Effect::Apply { .. }
+                | Effect::Measure
+                | Effect::VerifyInLayer
+                | Effect::TakeOver
+                | Effect::Verify => true,
                 Effect::RollBack(_) | Effect::Ask | Effect::Record | Effect::Release => false,
             },
             Phase::Doing { .. }
@@ -280,7 +285,7 @@ impl Incident {
         let is_sure = match trial.reach {
             TrialReach::Applied => true,
             TrialReach::Unsure => trial.remedy.kind.edits(),
-            TrialReach::Untouched => false,
+            TrialReach::Untouched | TrialReach::InLayer => false,
         };
         (proven && is_sure).then_some((&trial.remedy, trial.signature))
     }

@@ -19,58 +19,40 @@ pub enum RepairPhase {
     /// A crash was detected, in the table of restarts without an agent.
     #[serde(rename = "crash-detected")]
     LegacyCrashDetected,
-    /// `lock-acquired`.
     #[serde(rename = "lock-acquired")]
     LockAcquired,
-    /// `repair_started`.
     #[serde(rename = "repair_started")]
     RepairStarted,
-    /// `waiting`.
     #[serde(rename = "waiting")]
     Waiting,
-    /// `awaiting_agent`.
     #[serde(rename = "awaiting_agent")]
     AwaitingAgent,
-    /// `agent_started`.
     #[serde(rename = "agent_started")]
     AgentStarted,
-    /// `agent_reading_log`.
     #[serde(rename = "agent_reading_log")]
     AgentReadingLog,
-    /// `agent_applying_fix`.
     #[serde(rename = "agent_applying_fix")]
     AgentApplyingFix,
-    /// `agent_wrote_files`.
     #[serde(rename = "agent_wrote_files")]
     AgentWroteFiles,
-    /// `ready_to_restart`.
     #[serde(rename = "ready_to_restart")]
     ReadyToRestart,
-    /// `restarting`.
     #[serde(rename = "restarting")]
     Restarting,
-    /// `health-check`.
     #[serde(rename = "health-check")]
     HealthCheck,
-    /// `verifying_fix`.
     #[serde(rename = "verifying_fix")]
     VerifyingFix,
-    /// `recovered`.
     #[serde(rename = "recovered")]
     Recovered,
-    /// `failed`.
     #[serde(rename = "failed")]
     Failed,
-    /// `exhausted`.
     #[serde(rename = "exhausted")]
     Exhausted,
-    /// `cooldown`.
     #[serde(rename = "cooldown")]
     Cooldown,
-    /// `failed_requires_human`.
     #[serde(rename = "failed_requires_human")]
     FailedRequiresHuman,
-    /// `aborted`.
     #[serde(rename = "aborted")]
     Aborted,
 }

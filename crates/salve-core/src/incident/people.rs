@@ -55,6 +55,7 @@ impl Incident {
             | E::Requested { .. }
             | E::Progressed { .. }
             | E::AgentLaunched { .. }
+            | E::LayerLaid { .. }
             | E::Finished { .. }
             | E::Exhausted { .. }
             | E::CooledDown { .. }
@@ -65,6 +66,7 @@ impl Incident {
             E::Diagnosed { .. }
             | E::Marked { .. }
             | E::FilesChanged { .. }
+            | E::EnvironmentSet { .. }
             | E::ProofExplained { .. }
             | E::SeenGreen {}
             | E::CountersRestored { .. } => Err(Ignored::NoNews),

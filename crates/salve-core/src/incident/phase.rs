@@ -2,7 +2,10 @@
 
 use jiff::Timestamp;
 
-use crate::event::{Authority, Change, Digest, Effect, IncidentOutcome, PersonQuestion, Remedy};
+use super::agent_watch::AgentWait;
+use crate::event::{
+    Authority, Change, Digest, Effect, IncidentOutcome, PersonQuestion, Remedy, RemedyKind,
+};
 use crate::id::Signature;
 
 /// Where an incident stands.
@@ -53,6 +56,47 @@ pub enum Phase {
     Closed(IncidentOutcome),
 }
 
+impl Phase {
+    /// Returns whether the effect of this number was requested and has not come back.
+    pub(super) fn is_running(&self, effect: u32) -> bool {
+        match *self {
+            Self::Doing { effect: running, .. }
+            | Self::Asking { told: Told::Telling(running), .. } => running == effect,
+            Self::Choosing
+            | Self::Due { .. }
+            | Self::Asking { .. }
+            | Self::CoolingDown { .. }
+            | Self::Ending { .. }
+            | Self::Closed(_) => false,
+        }
+    }
+
+    /// Returns the effect in which an agent is waited for, if the remedy in question is one.
+    pub(super) fn agent_wait(&self, remedy: Option<RemedyKind>) -> Option<AgentWait> {
+        match *self {
+            Self::Doing { effect, what: Effect::Apply { .. }, since }
+                if remedy == Some(RemedyKind::Agent) =>
+            {
+                Some(AgentWait { effect, since })
+            }
+            Self::Choosing
+            | Self::Due { .. }
+            | Self::Doing { .. }
+            | Self::Asking { .. }
+            | Self::CoolingDown { .. }
+            | Self::Ending { .. }
+            | Self::Closed(_) => None,
+        }
+    }
+
+    /// Lets go of it; nobody watches a healed subject any more, so its next failure is another.
+    pub(super) fn let_go(&mut self, now: Timestamp) {
+        if let Self::Ending { from, .. } = self {
+            *from = (*from).min(now);
+        }
+    }
+}
+
 /// Whether the person who is asked knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Told {
@@ -84,6 +128,8 @@ pub struct Trial {
 pub enum TrialReach {
     /// Nothing has been done.
     Untouched,
+    /// It acts, or acted, in a private layer; the workspace is as it was.
+    InLayer,
     /// It was applied by the process that verifies it.
     Applied,
     /// It may have been applied, in part or whole, by a process that is gone.
@@ -106,6 +152,9 @@ pub struct ConsideredRemedy {
 pub enum RemedyFate {
     /// It ran and did not help.
     Failed,
+    /// Whoever applied it was gone before it had ended: it may have run in part, and would perhaps
+    /// have helped.
+    CutShort,
     /// The gate denied it.
     Denied,
     /// A person declined it or had it left out.

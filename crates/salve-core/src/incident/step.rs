@@ -134,7 +134,7 @@ impl Incident {
         match event {
             E::Released {} => {
                 self.owner = None;
-                self.repair.let_go();
+                self.repair.phase.let_go(self.repair.clock);
                 Ok(None)
             }
             E::Sickened { symptom } => self.repair.sickened(symptom),
@@ -145,9 +145,10 @@ impl Incident {
             E::TriedAgain { .. } => self.repair.tried_again(),
             E::CameBack { .. } => self.repair.came_back(),
             E::Requested { effect, what } => self.repair.requested(*effect, *what),
-            E::Progressed { effect, .. } if self.repair.is_running(*effect) => Ok(None),
+            E::Progressed { effect, .. } if self.repair.phase.is_running(*effect) => Ok(None),
             E::Progressed { .. } => Err(Ignored::Stale),
             E::AgentLaunched { effect, limit_ms, .. } => self.repair.launched(*effect, *limit_ms),
+            E::LayerLaid { effect } => self.repair.layer_laid(*effect),
             E::Finished { effect, report } => self.repair.finished(*effect, report),
             E::Charged { effect, spent } => self.repair.charged(*effect, *spent),
             E::Exhausted { resource } => self.repair.exhausted(*resource),
@@ -164,6 +165,7 @@ impl Incident {
             E::Claimed { .. } => Err(Ignored::Held),
             // On record with it.
             E::FilesChanged { .. }
+            | E::EnvironmentSet { .. }
             | E::ProofExplained { .. }
             | E::SeenGreen {}
             | E::CountersRestored { .. } => Ok(None),

@@ -6,7 +6,7 @@ pub(crate) use super::sim::parts::{
 use super::{DueEffect, Ignored, Incident, IncidentMove};
 use crate::event::{
     Actor, Draft, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, RemedyKind,
-    RemedyVerdict, Repeat, SubjectKind, Symptom,
+    RemedyVerdict, Repeat, Subject, SubjectKind, Symptom,
 };
 
 /// One incident, its journal, and a clock.
@@ -35,9 +35,21 @@ impl TestIncident {
         Self::opened(policy, symptom(1, "tree"), Repeat::Safe)
     }
 
+    /// Opens an incident of a check and claims it.
+    pub(crate) fn of_check(policy: IncidentPolicy) -> Self {
+        let subject = subject(SubjectKind::Check, Repeat::Safe);
+        let mut story = Self::opened_of(policy, symptom(1, "tree"), subject);
+        story.salve(Event::Incident(IncidentEvent::Claimed { instead_of: None })).unwrap();
+        story
+    }
+
     fn opened(policy: IncidentPolicy, symptom: Symptom, repeat: Repeat) -> Self {
+        Self::opened_of(policy, symptom, subject(SubjectKind::Server, repeat))
+    }
+
+    fn opened_of(policy: IncidentPolicy, symptom: Symptom, subject: Subject) -> Self {
         let opened = Event::Incident(IncidentEvent::Opened {
-            subject: subject(SubjectKind::Server, repeat),
+            subject,
             policy: Box::new(policy),
             symptom: Box::new(symptom),
         });

@@ -35,6 +35,9 @@ impl RepairMachine {
         };
         self.trials.current = Some(trial);
         match judgement.verdict {
+            RemedyVerdict::Allow if self.trials.needs_word(remedy) => {
+                self.ask(PersonQuestion::Remedy)
+            }
             RemedyVerdict::Allow => self.begin(Authority::Gate),
             RemedyVerdict::Ask => self.ask(PersonQuestion::Remedy),
             RemedyVerdict::Deny => self.drop_trial(RemedyFate::Denied),

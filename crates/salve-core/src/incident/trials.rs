@@ -25,7 +25,20 @@ impl Trials {
         self.tried.iter().filter(same).all(|tried| match tried.fate {
             RemedyFate::Denied | RemedyFate::Declined => false,
             RemedyFate::Failed => remedy.repeat == Repeat::Safe,
+            RemedyFate::CutShort => true,
         })
+    }
+
+    /// Tells whether only a person may have this remedy run, since a part of it may have run already.
+    pub(super) fn needs_word(&self, remedy: &Remedy) -> bool {
+        let is_cut = |tried: &ConsideredRemedy| tried.fate == RemedyFate::CutShort;
+        let was_cut = self.tried.iter().any(|one| one.digest == remedy.digest && is_cut(one));
+        was_cut && remedy.repeat == Repeat::Unsafe
+    }
+
+    /// Tells whether the remedy in question was being applied by a process that is gone.
+    pub(super) fn is_cut_short(&self) -> bool {
+        self.current.as_ref().is_some_and(|trial| trial.reach == TrialReach::Unsure)
     }
 
     /// Tells whether a person declined the remedy that was considered last.
@@ -38,9 +51,24 @@ impl Trials {
         self.current.as_ref().map(|trial| trial.remedy.kind)
     }
 
-    /// Tells whether the remedy in question may have done something.
+    /// Tells whether the remedy in question may have done something in the workspace.
     pub(super) fn is_touched(&self) -> bool {
-        self.current.as_ref().is_some_and(|trial| trial.reach != TrialReach::Untouched)
+        self.current.as_ref().is_some_and(|trial| match trial.reach {
+            TrialReach::Applied | TrialReach::Unsure => true,
+            TrialReach::Untouched | TrialReach::InLayer => false,
+        })
+    }
+
+    /// Takes in how far the remedy in question got.
+    pub(super) fn set_reach(&mut self, reach: TrialReach) {
+        if let Some(trial) = &mut self.current {
+            trial.reach = reach;
+        }
+    }
+
+    /// Tells whether what the remedy in question did lies in a private layer, all of it.
+    pub(super) fn is_in_layer(&self) -> bool {
+        self.current.as_ref().is_some_and(|trial| trial.reach == TrialReach::InLayer)
     }
 
     /// Tells whether the remedy in question was chosen and has done nothing yet.
@@ -69,6 +97,8 @@ impl Trials {
             Effect::Verify => self.kind() == Some(RemedyKind::Retry),
             Effect::Snapshot
             | Effect::Measure
+            | Effect::VerifyInLayer
+            | Effect::TakeOver
             | Effect::RollBack(_)
             | Effect::Ask
             | Effect::Record

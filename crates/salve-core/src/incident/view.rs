@@ -89,9 +89,19 @@ impl Incident {
         self.repair.trials.may_try(remedy) && self.repair.ledger.has_resets_for(remedy.kind)
     }
 
+    /// Tells whether only a person may have a remedy run, since a kill cut it short.
+    pub(super) fn needs_word(&self, remedy: &Remedy) -> bool {
+        self.repair.trials.needs_word(remedy)
+    }
+
     /// Returns when to stop waiting for an agent, if one is waited for.
     pub fn agent_deadline(&self) -> Option<Timestamp> {
         self.repair.agent_deadline()
+    }
+
+    /// Tells whether an agent that listens has taken the present attempt up.
+    pub fn is_taken_up(&self) -> bool {
+        self.repair.agent.is_engaged(self.attempt())
     }
 
     /// Returns the time of the latest entry; time does not run backwards from it.

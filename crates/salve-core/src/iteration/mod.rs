@@ -76,7 +76,6 @@ pub enum LoopMove {
     Begin(u32),
     /// Let a role do its part.
     Role {
-        /// The role.
         role: Scrubbed,
         /// How often it will have been asked in this iteration, from 1.
         attempt: u32,

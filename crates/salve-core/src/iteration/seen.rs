@@ -32,17 +32,17 @@ pub fn seen(run: &TestsRun<'_>, scrubber: &Scrubber) -> TestsSeen {
     let failed = run.results.failed.iter().filter(|_| !is_green);
     let names: BTreeSet<(&str, &str)> =
         failed.map(|case| (case.file.as_deref().unwrap_or_default(), case.name.as_str())).collect();
-    let told = |(file, name): &(&str, &str)| match file.is_empty() || file == name {
-        true => scrubber.scrub(name),
-        false => scrubber.scrub(&format!("{file}: {name}")),
+    let told = |(file, name): &(&str, &str)| {
+        if file.is_empty() || file == name {
+            scrubber.scrub(name)
+        } else {
+            scrubber.scrub(&format!("{file}: {name}"))
+        }
     };
     TestsSeen {
         verdict: run.verdict,
         exit: run.exit.clone(),
-        key_line: match is_green {
-            true => Scrubbed::default(),
-            false => run.symptom.key_line.clone(),
-        },
+        key_line: if is_green { Scrubbed::default() } else { run.symptom.key_line.clone() },
         failed: names.iter().take(MOST).map(told).collect(),
         count: run.results.counts.failed.filter(|_| !is_green),
         failing: failing(run, &names),
@@ -60,11 +60,10 @@ fn failing(run: &TestsRun<'_>, names: &BTreeSet<(&str, &str)>) -> Digest {
     };
     let signature = run.symptom.signature.0.to_le_bytes();
     let mut parts: Vec<&[u8]> = vec![verdict];
-    match names.is_empty() {
-        true => parts.push(&signature),
-        false => {
-            parts.extend(names.iter().flat_map(|(file, name)| [file.as_bytes(), name.as_bytes()]))
-        }
+    if names.is_empty() {
+        parts.push(&signature)
+    } else {
+        parts.extend(names.iter().flat_map(|(file, name)| [file.as_bytes(), name.as_bytes()]))
     }
     Digest::of(&parts)
 }

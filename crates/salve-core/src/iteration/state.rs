@@ -26,7 +26,6 @@ pub enum Status {
     Completed,
     /// Nothing changed any more.
     Stuck,
-    /// A limit was reached.
     LimitReached,
     /// The user stopped it.
     Stopped,
@@ -50,12 +49,10 @@ impl Status {
     }
 }
 
-/// The file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LoopStateFile {
     /// The version of its shape.
     pub version: u32,
-    /// The loop.
     pub loop_id: LoopId,
     /// What it does.
     pub status: Status,
@@ -81,7 +78,6 @@ pub struct LoopStateFile {
     /// What the last run of the tests showed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tests: Option<TestsVerdict>,
-    /// What failed in it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failed: Vec<Scrubbed>,
     /// How many iterations left everything as the last one did.
@@ -123,7 +119,7 @@ pub(crate) fn state(of: &Loop, recovery: Option<&IncidentView>) -> LoopStateFile
         (status, reason) = (Status::AwaitingHuman, Some(Scrubbed::literal("it is paused")));
     }
     let tests = of.tests().or(of.earlier_tests());
-    let iterations = u64::from(of.steps.passes());
+    let iterations = u64::from(of.steps.position.passes());
     LoopStateFile {
         version: VERSION,
         loop_id: of.id.clone(),

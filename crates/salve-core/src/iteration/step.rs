@@ -45,16 +45,16 @@ impl Loop {
             return Err(NotTaken::NotOurs);
         }
         let mut ahead = self.clone();
-        ahead.steps.stamps_mut().stamp(entry)?;
+        ahead.steps.stamps.stamp(entry)?;
         match (what, &entry.by) {
             (LoopTurn::Started { terms, task }, by) if may_start(by) => {
-                ahead.steps.stamps_mut().driven_by(by.process());
+                ahead.steps.stamps.driven_by(by.process());
                 ahead.go_on(entry, terms, task);
             }
             (LoopTurn::Started { .. }, _) => return Err(NotTaken::NotTheirs),
             (LoopTurn::Ordered { order }, by) => ahead.ordered(&orders_as(by, *order)?, *order)?,
             (_, Actor::Salve(process)) => {
-                ahead.steps.stamps_mut().driven_by(Some(process));
+                ahead.steps.stamps.driven_by(Some(process));
                 ahead.hear(entry, *iteration, what)?;
             }
             (
@@ -66,7 +66,7 @@ impl Loop {
             ) => return Err(NotTaken::NotTheirs),
         }
         if !matches!(what, LoopTurn::Charged { .. }) {
-            ahead.steps.stamps_mut().stands_since(entry);
+            ahead.steps.stamps.stands_since(entry);
         }
         *self = ahead;
         Ok(())
@@ -82,10 +82,8 @@ impl Loop {
             self.recovering = false;
         } else {
             // What an iteration does is fixed when it begins.
-            let steps = match self.is_between() {
-                true => terms.steps.clone(),
-                false => self.terms.steps.clone(),
-            };
+            let steps =
+                if self.is_between() { terms.steps.clone() } else { self.terms.steps.clone() };
             self.terms = LoopTerms { steps, ..terms.clone() };
         }
         self.steps.go_on(entry, step_terms(&self.terms));
@@ -129,11 +127,11 @@ impl Loop {
             }
             LoopTurn::Charged { role, spent } => {
                 self.role_step(role)?;
-                self.steps.charged(*spent)
+                self.steps.costs.charge(*spent)
             }
             LoopTurn::RoleEnded { role, end, spent, promise } => {
                 self.role_step(role)?;
-                self.steps.charged(*spent)?;
+                self.steps.costs.charge(*spent)?;
                 self.role_ended(end, *promise);
                 Ok(())
             }
@@ -166,7 +164,7 @@ impl Loop {
 
     /// Returns the number of the step that is due, if it is this role's.
     fn role_step(&self, role: &Scrubbed) -> Result<usize, NotTaken> {
-        match (self.steps.at_step(), self.role()) {
+        match (self.steps.position.at_step(), self.role()) {
             (Some(step), Some(due)) if due == role => Ok(step),
             (Some(_) | None, _) => Err(NotTaken::Unexpected),
         }
@@ -181,12 +179,12 @@ impl Loop {
     }
 
     fn tests_ran(&mut self, tests: &TestsSeen) -> EntryTaken {
-        if self.steps.is_all_done() {
+        if self.steps.position.is_all_done() {
             self.took(tests);
             self.close(Confirmed::Now);
             return Ok(());
         }
-        match (self.step_kind(), self.steps.at_step()) {
+        match (self.step_kind(), self.steps.position.at_step()) {
             (Some(LoopStep::Tests), Some(step)) => {
                 self.took(tests);
                 self.steps.advance(step + 1);
@@ -209,7 +207,7 @@ impl Loop {
     }
 
     fn took(&mut self, tests: &TestsSeen) {
-        self.steps.spend_time(tests.took_ms);
+        self.steps.costs.spend_time(tests.took_ms);
         self.tests = Some(tests.clone());
     }
 
@@ -224,10 +222,10 @@ impl Loop {
     }
 
     fn recovery_ended(&mut self, how: RecoveryEnd, took_ms: u64) -> EntryTaken {
-        let Some(step) = self.steps.at_step().filter(|_| self.recovering) else {
+        let Some(step) = self.steps.position.at_step().filter(|_| self.recovering) else {
             return Err(NotTaken::Unexpected);
         };
-        self.steps.spend_time(took_ms);
+        self.steps.costs.spend_time(took_ms);
         match how {
             RecoveryEnd::NeedsPerson => {
                 let reason = Scrubbed::literal("the recovery of the tests needs your decision");
@@ -244,13 +242,14 @@ impl Loop {
 
     /// Goes over steps that are not due, and ends an iteration whose steps are all done.
     fn pass_over(&mut self) {
-        while let (Some(LoopStep::Recovery), Some(step)) = (self.step_kind(), self.steps.at_step())
+        while let (Some(LoopStep::Recovery), Some(step)) =
+            (self.step_kind(), self.steps.position.at_step())
             && !self.recovering
             && !self.has_to_recover()
         {
             self.steps.advance(step + 1);
         }
-        if self.steps.is_all_done() {
+        if self.steps.position.is_all_done() {
             self.close(Confirmed::Earlier);
         }
     }

@@ -23,7 +23,7 @@ impl Loop {
 
     /// Returns when it was last heard of, and who drives it.
     pub fn stamps(&self) -> &StepStamps {
-        self.steps.stamps()
+        &self.steps.stamps
     }
 
     /// Returns how it stands.
@@ -33,12 +33,12 @@ impl Loop {
 
     /// Returns the last iteration that began; 0 before the first.
     pub fn iteration(&self) -> u32 {
-        self.steps.pass()
+        self.steps.position.pass()
     }
 
     /// Returns the kind of the step that is due or at work.
     pub(super) fn step_kind(&self) -> Option<&LoopStep> {
-        self.terms.steps.get(self.steps.at_step()?)
+        self.terms.steps.get(self.steps.position.at_step()?)
     }
 
     /// Returns the role whose turn it is, or that is at work.
@@ -51,7 +51,7 @@ impl Loop {
 
     /// Returns whether the last iteration that began is over.
     pub fn is_between(&self) -> bool {
-        self.steps.is_between()
+        self.steps.position.is_between()
     }
 
     /// Returns whether the recovery of this iteration has begun and is not over.
@@ -61,7 +61,7 @@ impl Loop {
 
     /// Returns what was wrong with the last attempt at the present step.
     pub fn complaint(&self) -> Option<&Scrubbed> {
-        self.steps.complaints().last()
+        self.steps.position.complaints().last()
     }
 
     /// Returns whether the role whose turn it is was cut off at its work before.
@@ -86,7 +86,7 @@ impl Loop {
 
     /// Returns how many iterations of this run left what the last one left, itself included.
     pub fn unchanged(&self) -> u32 {
-        self.steps.progress().unchanged()
+        self.steps.progress.unchanged()
     }
 
     /// Returns what this run of the loop has cost so far.

@@ -51,11 +51,11 @@ impl Job {
         }
         // Only the machine is tried on a copy: a job of ten thousand steps has as many checkpoints.
         let before = self.steps.clone();
-        let taken = self.steps.stamps_mut().stamp(entry).and_then(|()| self.hear(entry, what));
+        let taken = self.steps.stamps.stamp(entry).and_then(|()| self.hear(entry, what));
         if taken.is_err() {
             self.steps = before;
         } else if !matches!(what, JobTurn::Charged { .. } | JobTurn::Warned { .. }) {
-            self.steps.stamps_mut().stands_since(entry);
+            self.steps.stamps.stands_since(entry);
         }
         taken
     }
@@ -69,12 +69,12 @@ impl Job {
             (JobTurn::Ordered { order }, by) => self.ordered(entry, by, *order),
             // Another process has the job go on by now: what this one still says is too late.
             (_, Actor::Salve(process))
-                if self.steps.stamps().driver().is_some_and(|by| by != process) =>
+                if self.steps.stamps.driver().is_some_and(|by| by != process) =>
             {
                 Err(NotTaken::NotTheirs)
             }
             (_, Actor::Salve(process)) => {
-                self.steps.stamps_mut().driven_by(Some(process));
+                self.steps.stamps.driven_by(Some(process));
                 self.went_on(what)
             }
             (
@@ -107,7 +107,7 @@ impl Job {
         match what {
             JobTurn::StepBegan { step, attempt, .. } => self.step_began(*step, *attempt),
             JobTurn::Warned { step, .. } => self.due(*step).map(drop),
-            JobTurn::Charged { spent } => self.steps.charged(*spent),
+            JobTurn::Charged { spent } => self.steps.costs.charge(*spent),
             JobTurn::StepEnded { step, attempt, end, spent } => {
                 self.due(*step)?;
                 self.step_ended(*attempt, end, *spent)
@@ -137,7 +137,7 @@ impl Job {
 
     /// Returns the step that is due, if it is this one.
     fn due(&self, step: u32) -> Result<usize, NotTaken> {
-        let due = self.steps.at_step().filter(|due| u32::try_from(*due) == Ok(step));
+        let due = self.steps.position.at_step().filter(|due| u32::try_from(*due) == Ok(step));
         due.ok_or(NotTaken::Unexpected)
     }
 
@@ -146,13 +146,21 @@ impl Job {
         if *self.steps.standing() == StepsStanding::Ended(LoopEnd::Completed) {
             return Err(NotTaken::Unexpected);
         }
-        self.steps.stamps_mut().driven_by(by.process());
-        let was_cut_off = self.steps.reopen();
+        self.steps.stamps.driven_by(by.process());
+        let has_failed = matches!(self.steps.standing(), StepsStanding::Ended(_));
+        // One that cannot pass by itself may have been mended where it is.
+        let is_tried_again = has_failed && self.ending.as_ref().is_some_and(|end| end.retryable);
+        let cause = match (self.steps.reopen(), is_tried_again) {
+            // Whatever it had done by then may be half done.
+            (true, _) => Some(ResetCause::Interrupted),
+            (false, true) => Some(ResetCause::Retried),
+            (false, false) => None,
+        };
         self.ending = None;
         self.called_off = false;
-        if let Some(step) = self.steps.at_step().filter(|_| was_cut_off && self.pending.is_none()) {
-            // Whatever it had done by then may be half done.
-            self.pending = Some(PendingReset { step, cause: ResetCause::Interrupted });
+        let due = self.steps.position.at_step().zip(cause).filter(|_| self.pending.is_none());
+        if let Some((step, cause)) = due {
+            self.pending = Some(PendingReset { step, cause });
         }
         self.apply_resume_from();
         Ok(())
@@ -160,7 +168,7 @@ impl Job {
 
     fn step_began(&mut self, step: u32, attempt: u32) -> EntryTaken {
         let step = self.due(step)?;
-        let tried = u32::try_from(self.steps.complaints().len()).unwrap_or(u32::MAX);
+        let tried = u32::try_from(self.steps.position.complaints().len()).unwrap_or(u32::MAX);
         if self.pending.is_some() || self.ending.is_some() || attempt != tried.saturating_add(1) {
             return Err(NotTaken::Unexpected);
         }
@@ -170,7 +178,7 @@ impl Job {
     }
 
     fn step_ended(&mut self, attempt: u32, end: &AttemptEnd, spent: Amounts) -> EntryTaken {
-        self.steps.charged(spent)?;
+        self.steps.costs.charge(spent)?;
         self.called_off = false;
         match end {
             AttemptEnd::Done { checkpoint } => {
@@ -197,7 +205,7 @@ impl Job {
     fn failed(&mut self, attempt: u32, failure: &StepFailure, strategy: HealStrategy) {
         let reason = failure.summary.clone();
         self.steps.step_ended(&RoleEnd::Short { reason: reason.clone() });
-        self.steps.progress_mut().leave(super::heal::mark(failure));
+        self.steps.progress.leave(super::heal::mark(failure));
         self.failures.push(FailedAttempt { attempt, failure: failure.clone(), strategy });
         self.strategy = strategy;
         let end = |retryable| {
@@ -211,7 +219,7 @@ impl Job {
             HealStrategy::SoftReset => {}
             HealStrategy::HardReset => {
                 self.resets = self.resets.saturating_add(1);
-                let step = self.steps.at_step();
+                let step = self.steps.position.at_step();
                 let cause = ResetCause::Controller;
                 self.pending = step.map(|step| PendingReset { step, cause });
             }
@@ -316,7 +324,7 @@ impl Job {
             | JobOrder::HardResetStep
             | JobOrder::Pause
             | JobOrder::Resume
-            | JobOrder::Cancel => self.steps.at_step().ok_or(NotTaken::Unexpected),
+            | JobOrder::Cancel => self.steps.position.at_step().ok_or(NotTaken::Unexpected),
         }
     }
 
@@ -325,7 +333,7 @@ impl Job {
         let Some(PendingReset { step, cause: ResetCause::ResumeFrom }) = self.pending else {
             return;
         };
-        if self.steps.at_step() != Some(step) {
+        if self.steps.position.at_step() != Some(step) {
             self.steps.branch(step);
             self.checkpoints.truncate(step);
         }
@@ -339,9 +347,9 @@ impl Job {
     pub fn would_take(&self, order: JobOrder, by: &Scrubbed) -> EntryTaken {
         let by = Actor::Person { name: by.clone() };
         let event = JobEvent::Advanced { id: self.id, what: JobTurn::Ordered { order } }.into();
-        let seq = self.steps.stamps().last_seq().saturating_add(1);
+        let seq = self.steps.stamps.last_seq().saturating_add(1);
         let entry =
-            Entry { seq, at: self.steps.stamps().clock(), by, incident: None, event, seal: None };
+            Entry { seq, at: self.steps.stamps.clock(), by, incident: None, event, seal: None };
         self.clone().step(&entry)
     }
 }

@@ -22,13 +22,11 @@ pub enum AttemptOutcome {
     Failed(Class),
     /// A timer ended it.
     TimedOut(StepTimer),
+    /// An agent's own program failed; that says nothing about the step.
+    AgentFailed,
     /// An agent said that it was done, and Salve's own verification says otherwise. An agent that
     /// is told so may do better, whatever the verification's failure would mean for a command.
     Unverified,
-    /// What a command claimed to have done could not be verified; it would claim the same again.
-    CommandUnverified(Class),
-    /// The gate, or the agent's own limits, forbid it.
-    Forbidden,
 }
 
 /// Returns what kind a failure is: by the first of the users' rules that fits, else by Salve's.
@@ -40,15 +38,13 @@ pub fn class_of(outcome: AttemptOutcome, output: &str, rules: &[FailureRule]) ->
     }
     match outcome {
         AttemptOutcome::TimedOut(StepTimer::Wall | StepTimer::Idle)
+        | AttemptOutcome::AgentFailed
         | AttemptOutcome::Unverified => FailureClass::TransientRuntime,
-        AttemptOutcome::Forbidden => FailureClass::DeterministicPolicy,
         // The repository's own complaints name no class of the fingerprint's.
-        AttemptOutcome::Failed(_) | AttemptOutcome::CommandUnverified(_)
-            if CONFLICTS.iter().any(|words| output.contains(words)) =>
-        {
+        AttemptOutcome::Failed(_) if CONFLICTS.iter().any(|words| output.contains(words)) => {
             FailureClass::DeterministicRepo
         }
-        AttemptOutcome::Failed(class) | AttemptOutcome::CommandUnverified(class) => {
+        AttemptOutcome::Failed(class) => {
             FailureClass::named(class.categories().job).unwrap_or(FailureClass::TransientRuntime)
         }
     }
@@ -75,13 +71,13 @@ impl Job {
     /// | contract, repo | none: it fails at once | none |
     /// | policy | a person is asked | a person is asked |
     pub fn decide(&self, failure: &StepFailure) -> (FailureClass, HealStrategy) {
-        let step = self.steps.at_step().and_then(|step| self.terms.steps.get(step));
+        let step = self.steps.position.at_step().and_then(|step| self.terms.steps.get(step));
         let (attempts, limit) = step.map_or((0, 1), |step| (step.attempts, step.no_progress));
-        let tried = u32::try_from(self.steps.complaints().len()).unwrap_or(u32::MAX);
+        let tried = u32::try_from(self.steps.position.complaints().len()).unwrap_or(u32::MAX);
         let is_left = tried.saturating_add(1) < attempts;
         let class = match failure.class {
             FailureClass::TransientRuntime
-                if self.steps.progress().repeats(mark(failure)) >= limit =>
+                if self.steps.progress.repeats(mark(failure)) >= limit =>
             {
                 FailureClass::StuckNoProgress
             }

@@ -12,9 +12,9 @@
 
 mod follow;
 mod heal;
-mod metrics;
 mod prompt;
 mod queue;
+mod review;
 mod state;
 mod task_events;
 #[cfg(test)]
@@ -33,9 +33,9 @@ use crate::scrub::Scrubbed;
 use crate::steps::{EndRule, Skipping, StepMachine, StepMove, StepRule, StepTerms};
 
 pub use heal::{AttemptOutcome, FailureRule, class_of};
-pub use metrics::{Metric, MetricName, MetricsFold, prometheus_text, statsd_line};
 pub use prompt::{StepPrompt, step_prompt};
 pub use queue::{ClaimEnd, ClaimGrant, QueueState, QueuedJob, RetryTerms, WorkEnd, claim_end};
+pub use review::{ReviewPrompt, ReviewVerdict, review_prompt, review_verdict};
 pub use state::{AttemptRecord, JobState, JobStatus, LiveControl, RecoveryObject, job_state};
 pub use task_events::{TaskEvent, cause_word, task_events};
 
@@ -86,7 +86,6 @@ pub struct PendingReset {
 /// How a job is to end.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct JobEnding {
-    /// Why.
     pub why: LoopEnd,
     /// Whether trying it again from its last checkpoint may help.
     pub retryable: bool,
@@ -97,7 +96,6 @@ pub struct JobEnding {
 pub struct RecoveryRequest {
     /// The entry of the order.
     pub seq: u64,
-    /// The order.
     pub order: JobOrder,
     /// The step that it is about, from 0.
     pub step: usize,

@@ -49,6 +49,9 @@ pub fn step_prompt(of: &Job, prompt: &StepPrompt<'_>) -> String {
         failure.summary.head(LONGEST_SUMMARY),
         failure.signature
     );
+    if let Some(command) = &failure.command {
+        let _ = writeln!(text, "- last command: `{}`", command.head(LONGEST_SUMMARY));
+    }
     if !failure.changed.is_empty() {
         text.push_str("- files that it changed:\n");
         for file in failure.changed.iter().take(MOST_FILES) {

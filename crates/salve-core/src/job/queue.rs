@@ -22,7 +22,6 @@ const LONGEST_BACKOFF_MS: u64 = 24 * 3_600_000;
 /// What a queue keeps of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct QueuedJob {
-    /// The job.
     pub job: JobId,
     /// What a worker needs to know to run it.
     pub payload: String,
@@ -127,7 +126,6 @@ pub enum WorkEnd {
     Ended,
     /// Because it was told to.
     Stopped,
-    /// It was killed.
     Killed,
 }
 
@@ -181,18 +179,20 @@ impl QueuedJob {
             ClaimEnd::Later(ms) => (QueueState::Queued, None, Some(later(now_ms, ms))),
             ClaimEnd::Retry(reason) => {
                 self.tries = self.tries.saturating_add(1);
-                match self.tries < self.terms.max_tries {
-                    true => {
-                        let at = later(now_ms, self.backoff_ms());
-                        (QueueState::Queued, Some(reason), Some(at))
-                    }
-                    false => (QueueState::Dead, Some(reason), None),
+                if self.tries < self.terms.max_tries {
+                    let at = later(now_ms, self.backoff_ms());
+                    (QueueState::Queued, Some(reason), Some(at))
+                } else {
+                    (QueueState::Dead, Some(reason), None)
                 }
             }
-            ClaimEnd::Lost => match self.survives_loss() {
-                true => (QueueState::Queued, None, Some(now_ms)),
-                false => return,
-            },
+            ClaimEnd::Lost => {
+                if self.survives_loss() {
+                    (QueueState::Queued, None, Some(now_ms))
+                } else {
+                    return;
+                }
+            }
         };
         (self.state, self.reason, self.free_at_ms) = (state, reason, free_at_ms);
     }
@@ -264,7 +264,7 @@ pub fn claim_end(of: &Job, how: WorkEnd, now: jiff::Timestamp) -> ClaimEnd {
             ClaimEnd::Later(u64::try_from(left).unwrap_or(0))
         }
         (StepsStanding::Stopped, WorkEnd::Ended) => ClaimEnd::Withdrawn,
-        (StepsStanding::Running, WorkEnd::Ended) => match of.paused_by() {
+        (StepsStanding::Running, WorkEnd::Ended) => match of.steps().paused_by() {
             Some(_) => ClaimEnd::Waiting(Scrubbed::literal("the job is paused")),
             // Something kept it from being run at all.
             None => ClaimEnd::Retry(Scrubbed::literal("the job could not be run")),

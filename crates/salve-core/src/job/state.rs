@@ -126,7 +126,7 @@ pub struct RecoveryObject {
 pub fn job_state(of: &Job) -> JobState {
     let (mut status, mut reason, mut resumes_at) = (JobStatus::Running, None, None);
     match of.standing() {
-        StepsStanding::Running if of.paused_by().is_some() => status = JobStatus::Paused,
+        StepsStanding::Running if of.steps().paused_by().is_some() => status = JobStatus::Paused,
         StepsStanding::Running => {}
         StepsStanding::Parked { until, reason: why } => {
             (status, reason, resumes_at) = (JobStatus::Parked, Some(why.clone()), Some(*until));
@@ -166,9 +166,9 @@ pub fn job_state(of: &Job) -> JobState {
         retryable: of.ending().filter(|_| is_over).map(|ending| ending.retryable),
         resumes_at,
         since: of.stamps().since(),
-        spent: of.spent(),
+        spent: of.steps().spent(),
         live_control: LiveControl {
-            paused_by: of.paused_by().cloned(),
+            paused_by: of.steps().paused_by().cloned(),
             recovery: of.recovery().map(|request| recovery_object(of, request)),
         },
     }
@@ -213,6 +213,9 @@ pub struct AttemptRecord {
     pub finished_at: Option<Timestamp>,
     /// How it ended: `running`, `succeeded`, `failed`, `parked`, `needs_person` or `stopped`.
     pub outcome: String,
+    /// The last command that was run, if it was one that failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub last_command: Option<Scrubbed>,
     /// How its process ended, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub exit: Option<Exit>,
@@ -254,6 +257,7 @@ impl AttemptRecord {
             started_at: at,
             finished_at: None,
             outcome: "running".to_owned(),
+            last_command: None,
             exit: None,
             diff_hash: None,
             changed_files: Vec::new(),
@@ -269,6 +273,7 @@ impl AttemptRecord {
     /// Takes in how it failed.
     pub fn fail(&mut self, FailedAttempt { failure, strategy, .. }: &FailedAttempt) {
         "failed".clone_into(&mut self.outcome);
+        self.last_command.clone_from(&failure.command);
         self.exit = failure.exit.clone();
         self.diff_hash = failure.diff;
         self.changed_files.clone_from(&failure.changed);

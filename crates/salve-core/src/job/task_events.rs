@@ -15,7 +15,6 @@ const LONGEST_SUMMARY: usize = 200;
 /// One event by its name in the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TaskEvent {
-    /// The name.
     pub name: &'static str,
     /// What is told with it; every text in it is scrubbed.
     pub payload: Map<String, Value>,
@@ -189,5 +188,6 @@ pub fn cause_word(cause: ResetCause) -> &'static str {
         ResetCause::Operator => "a person ordered it",
         ResetCause::ResumeFrom => "a person has it go on from there",
         ResetCause::Interrupted => "the last attempt was cut off",
+        ResetCause::Retried => "the job is tried again from its last checkpoint",
     }
 }

@@ -10,6 +10,7 @@ use crate::event::{
 };
 use crate::id::Signature;
 use crate::steps::{NotTaken, StepsStanding};
+use crate::telemetry::{MetricsFold, prometheus_text, statsd_line};
 
 fn text(text: &'static str) -> Scrubbed {
     Scrubbed::literal(text)
@@ -91,6 +92,7 @@ fn failure(class: FailureClass, signature: u64, tree: &str) -> StepFailure {
         class,
         signature: Signature(signature),
         summary: text("no luck"),
+        command: Some(text("npm test")),
         exit: None,
         timer: None,
         tree: Some(Digest::of(&[tree.as_bytes()])),
@@ -161,7 +163,7 @@ fn a_job_does_its_steps_once_and_ends_with_the_last() {
     go(&mut of, &[JobTurn::Ended { why: LoopEnd::Completed, retryable: false }]);
     assert_eq!(of.next(time(99)), JobMove::Over);
     assert_eq!(take(&mut of, JobTurn::Resumed {}), Err(NotTaken::Unexpected), "it is done");
-    assert_eq!(of.spent().wall_ms, 20);
+    assert_eq!(of.steps().spent().wall_ms, 20);
 }
 
 #[test]
@@ -219,6 +221,19 @@ fn what_was_cut_off_is_set_back_first_and_no_reset_is_counted() {
     resets(&mut of, ResetCause::Interrupted);
     done(&mut of);
     assert_eq!(of.checkpoints().len(), 2);
+}
+
+#[test]
+fn what_is_tried_again_begins_at_its_last_checkpoint_and_what_was_mended_where_it_is() {
+    for (retryable, cause) in [(true, Some(ResetCause::Retried)), (false, None)] {
+        let mut of = fresh(2);
+        done(&mut of);
+        let why = LoopEnd::Failed { reason: text("no luck") };
+        take(&mut of, JobTurn::Ended { why, retryable }).unwrap();
+        take(&mut of, JobTurn::Resumed {}).unwrap();
+        let pending = cause.map(|cause| PendingReset { step: 1, cause });
+        assert_eq!(of.pending(), pending, "retryable: {retryable}");
+    }
 }
 
 #[test]

@@ -1,13 +1,12 @@
 //! What is known of a job.
 
 use super::{FailedAttempt, Job, JobEnding, PendingReset, RecoveryRequest};
-use crate::event::{Amounts, Checkpoint, HealStrategy, JobTerms, Resource};
+use crate::event::{Checkpoint, HealStrategy, JobTerms};
 use crate::id::JobId;
 use crate::scrub::Scrubbed;
-use crate::steps::{StepStamps, StepsStanding};
+use crate::steps::{StepMachine, StepStamps, StepsStanding};
 
 impl Job {
-    /// Returns its id.
     pub fn id(&self) -> JobId {
         self.id
     }
@@ -19,7 +18,7 @@ impl Job {
 
     /// Returns when it was last heard of, and who drives it.
     pub fn stamps(&self) -> &StepStamps {
-        self.steps.stamps()
+        &self.steps.stamps
     }
 
     /// Returns how it stands.
@@ -30,12 +29,12 @@ impl Job {
     /// Returns which branch of the run it is on, from 1; going back to a step that is done makes a
     /// new one.
     pub fn branch(&self) -> u32 {
-        self.steps.pass()
+        self.steps.position.pass()
     }
 
     /// Returns the step that is due or at work, by its number from 0.
     pub fn at_step(&self) -> Option<usize> {
-        self.steps.at_step()
+        self.steps.position.at_step()
     }
 
     /// Returns the name of a step.
@@ -88,23 +87,8 @@ impl Job {
         self.steps.is_at_work()
     }
 
-    /// Returns who paused it, if somebody did.
-    pub fn paused_by(&self) -> Option<&Scrubbed> {
-        self.steps.paused_by()
-    }
-
-    /// Returns what it has cost so far.
-    pub fn spent(&self) -> Amounts {
-        self.steps.spent()
-    }
-
-    /// Returns how much of a resource is left; nothing where there is no limit.
-    pub fn left(&self, resource: Resource) -> Option<u64> {
-        self.steps.left(resource)
-    }
-
-    /// Returns how often in a row it was parked.
-    pub fn parks(&self) -> u32 {
-        self.steps.parks()
+    /// Returns its list of steps: what it has cost, what is left to it, and who holds it.
+    pub fn steps(&self) -> &StepMachine {
+        &self.steps
     }
 }

@@ -21,14 +21,12 @@ pub enum KnowledgeChange {
     Dropped(RememberedRemedy),
     /// A remedy came out so.
     Learned {
-        /// The remedy.
         remedy: RememberedRemedy,
         /// How it came out.
         outcome: RemedyTrial,
     },
     /// Somebody taught a remedy; a known one is left as it is.
     Taught {
-        /// The remedy.
         remedy: RememberedRemedy,
         /// When.
         at: Timestamp,
@@ -40,7 +38,6 @@ pub enum KnowledgeChange {
 /// What changes about one failure, known or not.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KnowledgeEdit {
-    /// The failure.
     pub failure: RememberedFailure,
     /// When it became known, if it was not before.
     pub at: Timestamp,

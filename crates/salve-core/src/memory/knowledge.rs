@@ -13,9 +13,7 @@ use crate::scrub::{Scrubbed, Scrubber};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RememberedFailure {
-    /// Its signature.
     pub signature: Signature,
-    /// Its class.
     pub class: Class,
     /// What a person calls it.
     #[serde(default)]
@@ -48,7 +46,6 @@ impl RememberedFailure {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TriedRemedy {
-    /// The remedy.
     pub remedy: RememberedRemedy,
     /// When it became known.
     pub since: Timestamp,
@@ -83,7 +80,6 @@ impl TriedRemedy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Knowledge {
-    /// The failure.
     pub failure: RememberedFailure,
     /// When it was first seen.
     pub first_seen: Timestamp,

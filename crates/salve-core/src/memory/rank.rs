@@ -13,7 +13,6 @@ use crate::event::RemedyOrigin;
 /// A known remedy with its place among the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Ranked {
-    /// The remedy.
     pub remedy: RememberedRemedy,
     /// Whose memory it is from.
     pub origin: RemedyOrigin,

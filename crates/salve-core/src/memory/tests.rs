@@ -164,10 +164,7 @@ fn descriptions_come_back_as_the_same_remedy() {
     );
 }
 
-fn usage(
-    observations: u64,
-    (warned, preventions, false_positives): (u64, u64, u64),
-) -> UsageRecord {
+fn usage(observations: u64, [warned, preventions, false_positives]: [u64; 3]) -> UsageRecord {
     UsageRecord { observations, warned, preventions, false_positives, last_seen: day(0) }
 }
 
@@ -190,7 +187,7 @@ fn usage_confidence_follows_the_table() {
         (u64::MAX, 0.95),
     ];
     for (observations, want) in rows {
-        let got = usage(observations, (0, 0, 0)).confidence(day(0)).share();
+        let got = usage(observations, [0, 0, 0]).confidence(day(0)).share();
         assert_eq!(got, want, "{observations} observations");
     }
 }
@@ -198,16 +195,16 @@ fn usage_confidence_follows_the_table() {
 #[test]
 fn preventions_false_positives_and_idle_days_change_it() {
     let rows = [
-        (10, (10, 8, 0), 0, 0.765),  // 0.7 · 0.75 + 0.3 · 0.8
-        (10, (4, 4, 0), 0, 0.825),   // 0.7 · 0.75 + 0.3 · 1
-        (10, (4, 0, 0), 0, 0.525),   // warned, failed all the same
-        (100, (2, 1, 1), 0, 0.765),  // 0.7 · 0.95 + 0.3 · 0.5 - 0.05
-        (100, (99, 0, 99), 0, 0.30), // the floor
-        (5, (0, 0, 0), 29, 0.70),
-        (5, (0, 0, 0), 30, 0.65),
-        (5, (0, 0, 0), 59, 0.65),
-        (5, (0, 0, 0), 60, 0.60),
-        (5, (0, 0, 0), 10_000, 0.0),
+        (10, [10, 8, 0], 0, 0.765),  // 0.7 · 0.75 + 0.3 · 0.8
+        (10, [4, 4, 0], 0, 0.825),   // 0.7 · 0.75 + 0.3 · 1
+        (10, [4, 0, 0], 0, 0.525),   // warned, failed all the same
+        (100, [2, 1, 1], 0, 0.765),  // 0.7 · 0.95 + 0.3 · 0.5 - 0.05
+        (100, [99, 0, 99], 0, 0.30), // the floor
+        (5, [0, 0, 0], 29, 0.70),
+        (5, [0, 0, 0], 30, 0.65),
+        (5, [0, 0, 0], 59, 0.65),
+        (5, [0, 0, 0], 60, 0.60),
+        (5, [0, 0, 0], 10_000, 0.0),
     ];
     for (observations, warned, idle, want) in rows {
         let got = usage(observations, warned).confidence(day(idle)).share();
@@ -217,18 +214,18 @@ fn preventions_false_positives_and_idle_days_change_it() {
 
 #[test]
 fn a_pattern_warns_from_70_and_most_strongly_from_95() {
-    assert_eq!(usage(4, (0, 0, 0)).level(day(0)), Level::Quiet);
-    assert_eq!(usage(5, (0, 0, 0)).level(day(0)), Level::Active);
-    assert_eq!(usage(99, (0, 0, 0)).level(day(0)), Level::Active);
-    assert_eq!(usage(100, (0, 0, 0)).level(day(0)), Level::Strongest);
-    assert_eq!(usage(5, (0, 0, 0)).level(day(30)), Level::Quiet);
+    assert_eq!(usage(4, [0, 0, 0]).level(day(0)), Level::Quiet);
+    assert_eq!(usage(5, [0, 0, 0]).level(day(0)), Level::Active);
+    assert_eq!(usage(99, [0, 0, 0]).level(day(0)), Level::Active);
+    assert_eq!(usage(100, [0, 0, 0]).level(day(0)), Level::Strongest);
+    assert_eq!(usage(5, [0, 0, 0]).level(day(30)), Level::Quiet);
 }
 
 #[test]
 fn a_pattern_expires_by_age_only() {
-    let worst = usage(1, (99, 0, 99));
+    let worst = usage(1, [99, 0, 99]);
     assert!(!worst.is_expired(day(90)) && worst.is_expired(day(91)));
-    let best = usage(1000, (99, 99, 0));
+    let best = usage(1000, [99, 99, 0]);
     assert!(!best.is_expired(day(90)) && best.is_expired(day(91)));
 }
 
@@ -338,7 +335,7 @@ proptest! {
     ) {
         let warned = preventions + anyway + false_positives;
         let of = |observations, warned, preventions, false_positives, idle| {
-            usage(observations, (warned, preventions, false_positives)).confidence(day(idle))
+            usage(observations, [warned, preventions, false_positives]).confidence(day(idle))
         };
         let here = of(observations, warned, preventions, false_positives, idle);
         prop_assert!(here <= Confidence::FULL);

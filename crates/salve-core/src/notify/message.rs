@@ -2,11 +2,14 @@
 
 use serde::Serialize;
 
-use super::NoticeMoment;
+use super::{NoticeLinks, NoticeMoment};
 use crate::event::{ConfigEvent, Entry, Event, IncidentEvent, IncidentOutcome, Proof, SubjectKind};
 use crate::id::{IncidentId, Signature};
 use crate::repair::{self};
 use crate::view::IncidentView;
+
+/// What stands before the address of an ntfy topic that is not at ntfy.sh.
+pub const NTFY_MARK: &str = "ntfy+";
 
 /// The version of a message's shape.
 const VERSION: u32 = 1;
@@ -41,6 +44,28 @@ struct Data {
     changes: Vec<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     commands: Vec<Command>,
+    #[serde(skip_serializing_if = "MessageLinks::is_empty")]
+    links: MessageLinks,
+}
+
+/// Where it leads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+struct MessageLinks {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    page: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    answer: Option<String>,
+}
+
+impl MessageLinks {
+    fn is_empty(&self) -> bool {
+        self.page.is_none() && self.answer.is_none()
+    }
+
+    /// Returns the one that helps most.
+    fn first(&self) -> Option<&String> {
+        self.answer.as_ref().or(self.page.as_ref())
+    }
 }
 
 /// The incident.
@@ -74,7 +99,12 @@ struct Command {
 
 impl Message {
     /// Returns what is said about an entry; `view` is its incident up to it.
-    pub fn of(entry: &Entry, view: Option<&IncidentView>, project: &str) -> Option<Self> {
+    pub fn of(
+        entry: &Entry,
+        view: Option<&IncidentView>,
+        links: &NoticeLinks,
+        project: &str,
+    ) -> Option<Self> {
         let moment = NoticeMoment::of(&entry.event)?;
         let (text, data) = match (moment, view) {
             (NoticeMoment::ConfigChange, _) => settings(&entry.event)?,
@@ -86,8 +116,14 @@ impl Message {
                 None,
             ) => return None,
         };
-        let data = Data { project: project.to_owned(), ..data };
-        Some(Self::new(moment.as_str(), entry.at, format!("{project}: {text}"), data))
+        let links = MessageLinks { page: links.page.clone(), answer: links.answer.clone() };
+        let mut text = format!("{project}: {text}");
+        if let Some(link) = links.first() {
+            text.push('\n');
+            text.push_str(link);
+        }
+        let data = Data { project: project.to_owned(), links, ..data };
+        Some(Self::new(moment.as_str(), entry.at, text, data))
     }
 
     /// Returns a message that only shows that messages arrive.
@@ -106,6 +142,32 @@ impl Message {
     pub fn body(&self) -> String {
         // Every key is a string, so there is no failing path.
         serde_json::to_string(self).unwrap_or_default()
+    }
+}
+
+/// A message as ntfy takes it: a text, and what its headers say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NtfyText {
+    /// The project.
+    pub title: String,
+    /// What happened, and what to paste.
+    pub text: String,
+    /// How urgent it is, from 1 to 5; 3 is usual.
+    pub priority: u8,
+    /// What a tap opens.
+    pub click: Option<String>,
+}
+
+impl Message {
+    /// Returns the message as ntfy takes it.
+    pub fn ntfy(&self) -> NtfyText {
+        let project = format!("{}: ", self.data.project);
+        NtfyText {
+            title: self.data.project.clone(),
+            text: self.text.strip_prefix(&project).unwrap_or(&self.text).to_owned(),
+            priority: if self.data.question.is_some() { 4 } else { 3 },
+            click: self.data.links.first().cloned(),
+        }
     }
 }
 

@@ -4,13 +4,17 @@
 //! about it is a [`Message`]: small, made of scrubbed parts, without a line of any log.
 
 mod address;
+mod links;
 mod message;
+mod quiet;
 mod retry;
 #[cfg(test)]
 mod tests;
 
 pub use address::is_public;
-pub use message::{Banner, Message, banner};
+pub use links::{BadPublicAddress, NoticeLinks, PublicAddress};
+pub use message::{Banner, Message, NTFY_MARK, NtfyText, banner};
+pub use quiet::{BadQuietHours, QuietHours};
 pub use retry::{After, TargetAnswer, after};
 
 use serde::{Deserialize, Serialize};

@@ -98,7 +98,7 @@ fn what_may_pass_is_tried_again_later_and_later_and_what_will_not_is_not() {
 fn said(story: &TestIncident) -> (Message, Option<Banner>) {
     let view = IncidentView::of(story.journal.clone()).unwrap();
     let last = story.journal.last().unwrap();
-    let message = Message::of(last, Some(&view), "shop").unwrap();
+    let message = Message::of(last, Some(&view), &NoticeLinks::default(), "shop").unwrap();
     (message, banner(last, &view))
 }
 
@@ -133,9 +133,10 @@ fn quick_healing_is_told_to_targets_and_not_on_the_desktop() {
         for attempt in 1..=attempts {
             story.judge(RemedyKind::Retry, "restart", RemedyVerdict::Allow);
             let run = story.run().unwrap();
-            let proof = match attempt == attempts {
-                true => crate::event::Proof::Proven,
-                false => crate::event::Proof::Failed,
+            let proof = if attempt == attempts {
+                crate::event::Proof::Proven
+            } else {
+                crate::event::Proof::Failed
             };
             let symptom = crate::incident::testing::symptom(1, "tree");
             let symptom = (attempt < attempts).then(|| Box::new(symptom));
@@ -164,7 +165,7 @@ fn settings_are_told_line_by_line_and_not_without_end() {
     let at = crate::incident::testing::time(5);
     let draft = crate::event::Draft { at, by, incident: None, event };
     let entry = draft.at_seq(3);
-    let body = Message::of(&entry, None, "shop").unwrap().body();
+    let body = Message::of(&entry, None, &NoticeLinks::default(), "shop").unwrap().body();
     assert_eq!(body.matches("cooldown_seconds").count(), 20, "{body}");
     assert_eq!(message_id(&entry), message_id(&entry.clone()));
     assert_ne!(message_id(&entry), message_id(&Entry { seq: 4, ..entry.clone() }));
@@ -172,8 +173,76 @@ fn settings_are_told_line_by_line_and_not_without_end() {
         Message::of(
             &Entry { event: Event::Incident(IncidentEvent::Released {}), ..entry },
             None,
+            &NoticeLinks::default(),
             "shop"
         )
         .is_none()
     );
+}
+
+#[test]
+fn quiet_hours_may_pass_midnight() {
+    let left = |hours: &str, minute: u16| {
+        let hours: QuietHours = hours.parse().unwrap();
+        hours.left(minute).map(|left| left.as_secs() / 60)
+    };
+    for (hours, minute, want) in [
+        ("22:00-07:00", 22 * 60, Some(540)),
+        ("22:00-07:00", 23 * 60 + 59, Some(421)),
+        ("22:00-07:00", 0, Some(420)),
+        ("22:00-07:00", 7 * 60 - 1, Some(1)),
+        ("22:00-07:00", 7 * 60, None),
+        ("22:00-07:00", 21 * 60 + 59, None),
+        ("12:00-13:00", 12 * 60 + 30, Some(30)),
+        ("12:00-13:00", 13 * 60, None),
+        ("9:30 - 9:45", 9 * 60 + 30, Some(15)),
+    ] {
+        assert_eq!(left(hours, minute), want, "{hours} at minute {minute}");
+    }
+    for bad in
+        ["", "22:00", "22-07", "24:00-07:00", "22:60-07:00", "22:00-22:00", "-1:00-2:00", "x"]
+    {
+        assert_eq!(bad.parse::<QuietHours>(), Err(BadQuietHours), "{bad}");
+    }
+    let said = "9:05-17:00".parse::<QuietHours>().unwrap();
+    assert_eq!(said.to_string(), "09:05-17:00");
+}
+
+#[test]
+fn the_pages_address_is_an_origin_and_nothing_more() {
+    for (text, origin, beyond) in [
+        ("https://box.example", "https://box.example", true),
+        ("https://Box.example:8443/", "https://box.example:8443", true),
+        ("http://127.0.0.1:7717", "http://127.0.0.1:7717", false),
+        ("http://localhost:7717", "http://localhost:7717", false),
+        ("http://[::1]:7717", "http://[::1]:7717", false),
+        ("http://192.168.1.4:7717", "http://192.168.1.4:7717", true),
+    ] {
+        let address: PublicAddress = text.parse().unwrap();
+        assert_eq!((address.origin(), address.is_beyond_this_machine()), (origin.into(), beyond));
+    }
+    for bad in ["box.example", "ftp://x", "https://", "https://a/b", "https://a?b", "https://u@a"] {
+        assert_eq!(bad.parse::<PublicAddress>(), Err(BadPublicAddress), "{bad}");
+    }
+}
+
+#[test]
+fn a_message_leads_to_the_page_and_a_question_to_its_answer() {
+    let mut story = TestIncident::new(policy());
+    story.judge(RemedyKind::Command, "make clean", RemedyVerdict::Ask);
+    story.run().unwrap();
+    let entry = story.journal.last().unwrap().clone();
+    let view = IncidentView::of(story.journal.clone()).unwrap();
+    let links = NoticeLinks {
+        page: Some("https://box.example/incidents/1".into()),
+        answer: Some("https://box.example/answer#c0de".into()),
+    };
+    let message = Message::of(&entry, Some(&view), &links, "shop").unwrap();
+    let body: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
+    assert_eq!(body["data"]["links"]["answer"], "https://box.example/answer#c0de");
+    assert!(body["text"].as_str().unwrap().ends_with("https://box.example/answer#c0de"), "{body}");
+    let ntfy = message.ntfy();
+    assert_eq!((ntfy.title.as_str(), ntfy.priority), ("shop", 4));
+    assert!(ntfy.text.contains("needs you"), "{ntfy:?}");
+    assert_eq!(ntfy.click.as_deref(), Some("https://box.example/answer#c0de"));
 }

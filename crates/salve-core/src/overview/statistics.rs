@@ -64,7 +64,6 @@ pub struct Statistics {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClassStatistics {
-    /// The class.
     pub class: Class,
     /// How many opened.
     pub incidents: u64,

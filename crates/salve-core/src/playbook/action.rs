@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::facts::LockHold;
+use super::set_variable::SetVariable;
 use crate::event::Process;
 
 /// What a remedy does: its steps in order. If one fails, what was set aside comes back.
@@ -60,6 +61,11 @@ pub enum ActionStep {
         /// Whether it may change a file that git tracks.
         edits: Edits,
     },
+    /// Sets variables for the rest of the run, for the subject alone; nothing is written.
+    Environment {
+        /// The variables.
+        variables: Vec<SetVariable>,
+    },
 }
 
 /// What gives the right to end a process.
@@ -101,8 +107,16 @@ impl Action {
             | ActionStep::CopyAside { .. }
             | ActionStep::Clear { .. }
             | ActionStep::Unlock { .. }
-            | ActionStep::End { .. } => None,
+            | ActionStep::End { .. }
+            | ActionStep::Environment { .. } => None,
         })
+    }
+
+    /// Returns whether a step may change a lockfile.
+    pub fn edits_lockfile(&self) -> bool {
+        let edits =
+            |step: &ActionStep| matches!(step, ActionStep::Run { edits: Edits::Lockfile(_), .. });
+        self.steps.iter().any(edits)
     }
 
     /// Returns whether a step may change a file that git tracks.
@@ -116,8 +130,34 @@ impl Action {
             | ActionStep::CopyAside { .. }
             | ActionStep::Clear { .. }
             | ActionStep::Unlock { .. }
-            | ActionStep::End { .. } => false,
+            | ActionStep::End { .. }
+            | ActionStep::Environment { .. } => false,
         })
+    }
+
+    /// Returns the variables that it sets for the rest of the run.
+    pub fn variables(&self) -> impl Iterator<Item = &SetVariable> {
+        self.steps.iter().flat_map(|step| match step {
+            ActionStep::Environment { variables } => variables.as_slice(),
+            ActionStep::SetAside { .. }
+            | ActionStep::CopyAside { .. }
+            | ActionStep::Clear { .. }
+            | ActionStep::Unlock { .. }
+            | ActionStep::End { .. }
+            | ActionStep::Run { .. } => &[],
+        })
+    }
+
+    /// Returns the action but for the variables that it sets.
+    pub fn without_variables(&self) -> Self {
+        let sets = |step: &&ActionStep| matches!(step, ActionStep::Environment { .. });
+        Self { steps: self.steps.iter().filter(|step| !sets(step)).cloned().collect() }
+    }
+
+    /// Returns whether all it does is to set variables.
+    pub fn only_sets_variables(&self) -> bool {
+        let sets = |step: &ActionStep| matches!(step, ActionStep::Environment { .. });
+        !self.steps.is_empty() && self.steps.iter().all(sets)
     }
 
     /// Returns whether it means the same another day: it names no process and no lock, whose
@@ -129,6 +169,8 @@ impl Action {
             ActionStep::CopyAside { .. } | ActionStep::Unlock { .. } | ActionStep::End { .. } => {
                 false
             }
+            // A shell that sets a variable and ends has done nothing for anybody.
+            ActionStep::Environment { .. } => false,
         })
     }
 
@@ -136,8 +178,11 @@ impl Action {
     pub fn is_lasting_text(text: &str) -> bool {
         let names_one = |step: &str| {
             let step = step.trim_start_matches(['(', ' ']);
+            let name = step.split_once('=').map_or("", |(name, _)| name);
+            let is_variable = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
             ["kill ", "cp "].iter().any(|word| step.starts_with(word))
                 || (step.starts_with("rm ") && !step.starts_with("rm -rf "))
+                || (!name.is_empty() && name.chars().all(is_variable))
         };
         !text.split(" && ").any(names_one)
     }
@@ -173,6 +218,10 @@ impl ActionStep {
                 }
                 format!("(cd {} && {command})", quoted(dir))
             }
+            ActionStep::Environment { variables } => {
+                let set: Vec<String> = variables.iter().map(SetVariable::text).collect();
+                set.join(" ")
+            }
         }
     }
 }
@@ -207,5 +256,10 @@ mod tests {
         let unlock = ActionStep::Unlock { path: "server.pid".into(), hold: LockHold::default() };
         let unlock = Action { steps: vec![unlock] };
         assert!(!unlock.is_lasting() && !Action::is_lasting_text(&unlock.text()));
+        let polling = SetVariable::new("CI", "$CI 1");
+        let set = Action { steps: vec![ActionStep::Environment { variables: vec![polling] }] };
+        assert_eq!(set.text(), "CI=\"$CI 1\"");
+        assert!(set.only_sets_variables() && !action.only_sets_variables());
+        assert!(!set.is_lasting() && !Action::is_lasting_text(&set.text()));
     }
 }

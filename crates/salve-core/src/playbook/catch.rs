@@ -18,9 +18,7 @@ pub enum CatchKind {
     Import,
     /// A file or directory.
     Path,
-    /// A port.
     Port,
-    /// A program.
     Program,
     /// A process id.
     Pid,
@@ -147,11 +145,9 @@ pub struct Clues {
     pub paths: BTreeSet<String>,
     /// Files that import something that is missing.
     pub importers: BTreeSet<String>,
-    /// Ports.
     pub ports: BTreeSet<u16>,
     /// Processes.
     pub pids: BTreeSet<u32>,
-    /// Programs.
     pub programs: BTreeSet<String>,
     /// Node packages.
     pub packages: BTreeSet<String>,

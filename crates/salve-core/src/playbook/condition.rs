@@ -75,6 +75,7 @@ conditions! {
     BuildScript "node.build" "There is a script that builds." |v| v.node(|n| n.build_script().is_some());
     GenerateScript "node.generate" "There is a script that generates code." |v| v.node(|n| n.generate_script().is_some());
     ScriptKnown "node.script" "The script named is in the manifest." |v| v.node(|n| v.is(CatchKind::Script, |name| n.scripts.contains_key(name)));
+    ViteCache "node.vite_cache" "Vite's cache of prepared packages is there." |v| v.node(|n| n.has_vite_cache);
     PackageDeclared "package.declared" "The package named is in the manifest." |v| v.package(|p| p.declared.is_some());
     PackageLocked "package.locked" "The package named is in the lockfile." |v| v.package(|p| p.locked.is_some());
     PackageInstalled "package.installed" "The package named is in `node_modules`." |v| v.package(|p| p.installed.is_some());
@@ -87,6 +88,7 @@ conditions! {
     ProgramFound "program.found" "The program named is on the `PATH`." |v| v.is(CatchKind::Program, |name| v.facts.programs.get(name) == Some(&true));
     ProgramVenv "program.venv" "The program named is a path into the virtual environment." |v| v.is(CatchKind::Program, |p| v.facts.paths.get(p).is_some_and(|path| v.in_venv(path)));
     ProgramInVenv "program.in_venv" "The program named is in the virtual environment." |v| v.is(CatchKind::Program, |name| v.facts.venv_programs.contains(name));
+    ProgramDeclared "program.declared" "The program named has the name of a declared Python distribution." |v| v.python(|p| v.is(CatchKind::Program, |name| p.declared.contains(&super::know::normal(name))));
     PathInside "path.inside" "The path named is in the project." |v| v.at(|p| p.inside.is_some());
     PathMissing "path.missing" "Nothing is at the path named." |v| v.at(|p| p.kind == PathKind::Missing);
     PathTracked "path.tracked" "Git tracks the path named." |v| v.at(|p| p.tracked);
@@ -98,9 +100,14 @@ conditions! {
     PathOwn "path.own" "The path named, or the nearest directory above it, belongs to this user." |v| v.at(|p| v.is_own(p));
     PathNearInside "path.near_inside" "The path named, or the nearest that exists above it, is inside the project and not its root." |v| v.at(|p| p.inside.is_some() && !p.nearest.starts_with('/'));
     GitDeleted "git.deleted" "The failure names a file that git tracks and that is gone from the working tree." |v| !v.facts.deleted.is_empty();
+    HeapRoom "heap.room" "Node's heap was full, and the machine has room for a larger one." |v| v.facts.heap.as_ref().is_some_and(|heap| heap.larger().is_some());
+    HeapFixed "heap.fixed" "The command itself says how large Node's heap may be." |v| v.facts.heap.as_ref().is_some_and(|heap| heap.is_fixed);
+    NodeProduction "node.production" "`NODE_ENV` is `production` for the subject." |v| v.facts.node_env.as_deref() == Some("production");
+    NodeNotProduction "node.not_production" "`NODE_ENV` is set for the subject to something else than `production`." |v| v.facts.node_env.as_deref().is_some_and(|name| name != "production");
     DiskFull "disk.full" "The file system in question is full." |v| v.facts.disk.as_ref().is_some_and(Disk::is_full);
     DiskNamed "disk.named" "The failure names a path on the file system in question." |v| v.facts.disk.as_ref().is_some_and(|disk| disk.named);
     LockStale "lock.stale" "The lock or pid file named is proven to be left behind." |v| v.at(is_stale);
+    LockReused "lock.reused" "The process id in the lock or pid file named is another program's by now." |v| v.at(|p| p.hold.other.is_some());
     LockOrphan "lock.orphan" "An orphan of this project holds it." |v| v.at(|p| !p.hold.holders.is_empty() && p.hold.holders.iter().all(LivingProcess::is_orphan));
     LockYoung "lock.young" "It is so young that its owner may not be seen yet." |v| v.at(|p| p.kind != PathKind::Missing && p.hold.holders.is_empty() && !p.hold.busy && p.hold.age < YOUNG);
     LockHeld "lock.held" "A living process holds it." |v| v.at(|p| !p.hold.holders.is_empty() || p.hold.busy);
@@ -124,6 +131,7 @@ conditions! {
     VenvDerived "venv.derived" "The virtual environment can be made again: git does not track it." |v| v.venv(|e| e.derived);
     VenvUsed "venv.used" "The command used the virtual environment." |v| v.venv(|e| e.used);
     ImportDeclared "import.declared" "A declared distribution has the module named." |v| v.python(|p| v.is(CatchKind::Import, |module| p.declares(module)));
+    ImportRequired "import.required" "A distribution that an installed one requires has the module named." |v| v.python(|p| v.is(CatchKind::Import, |module| p.requires(module)));
     ImportInstalled "import.installed" "The virtual environment has the module named." |v| v.is(CatchKind::Import, |module| v.facts.in_venv.contains(module));
     Bytecode "python.bytecode" "There are compiled Python files in the project." |v| !v.facts.bytecode.is_empty();
     EnvExample "env.example" "An example of the environment file names the variable." |v| v.is(CatchKind::Variable, |name| v.facts.example_variables.contains(name));

@@ -12,6 +12,7 @@ use super::facts::{
 };
 use super::fill::{self, Values};
 use super::rule::{Gate, RuleRow, RuleTouch};
+use super::set_variable::SetVariable;
 
 /// How long installing and building may take.
 const LONG: Duration = Duration::from_secs(600);
@@ -84,6 +85,12 @@ pub enum Cure {
     /// up to date.
     #[serde(rename = "sqlite.migrate")]
     SqliteMigrate,
+    /// Sets the rule's variables for the rest of the run; nothing is written.
+    #[serde(rename = "environment")]
+    Environment,
+    /// Has the subject use the virtual environment for the rest of the run.
+    #[serde(rename = "venv.use")]
+    VenvUse,
 }
 
 /// What a cure is made from.
@@ -122,16 +129,7 @@ impl Cure {
                 argv.extend(command(ground));
                 vec![run(argv, &node.dir, SHORT)]
             }
-            Cure::Command => vec![ActionStep::Run {
-                argv: command(ground),
-                dir: ground.view.facts.dir.clone(),
-                limit: LONG,
-                edits: match ground.row.touches {
-                    RuleTouch::Derived => Edits::Derived,
-                    RuleTouch::Lockfile => Edits::Lockfile(ground.row.lockfile.clone()),
-                    RuleTouch::Anything => Edits::Anything,
-                },
-            }],
+            Cure::Command => vec![own_command(ground)],
             Cure::ClearCache => {
                 let path = ground.view.path()?.inside.as_deref()?;
                 vec![ActionStep::Clear { path: cache(path)?.to_owned() }]
@@ -151,14 +149,16 @@ impl Cure {
                 vec![ActionStep::Unlock { path: state.inside.clone()?, hold: state.hold.clone() }]
             }
             Cure::EndHolder => vec![end(ground)?],
-            Cure::VenvCreate => venv_create(python?)?,
-            Cure::VenvInstall => venv_install(python?)?,
+            Cure::VenvCreate => used(&ground.view.facts.root, python?, venv_create(python?)?),
+            Cure::VenvInstall => used(&ground.view.facts.root, python?, venv_install(python?)?),
             Cure::VenvReinstall => vec![venv_reinstall(python?)?],
             Cure::SqliteMigrate => {
                 let path = ground.view.facts.sqlite.clone()?;
                 let dir = python.map_or(&ground.view.facts.dir, |python| &python.dir);
                 vec![ActionStep::CopyAside { path }, run(command(ground), dir, LONG)]
             }
+            Cure::Environment => vec![environment(ground)],
+            Cure::VenvUse => vec![venv_use(&ground.view.facts.root, python?)?],
         };
         Some(Action { steps })
     }
@@ -179,6 +179,17 @@ fn words<const N: usize>(argv: [&str; N]) -> Vec<String> {
 /// Fills the rule's own command in.
 fn command(ground: &CureGround<'_>) -> Vec<String> {
     ground.row.command.iter().map(|word| fill::fill(word, ground.values)).collect()
+}
+
+/// Runs the rule's own command where the subject runs.
+fn own_command(ground: &CureGround<'_>) -> ActionStep {
+    let edits = match ground.row.touches {
+        RuleTouch::Derived => Edits::Derived,
+        RuleTouch::Lockfile => Edits::Lockfile(ground.row.lockfile.clone()),
+        RuleTouch::Anything => Edits::Anything,
+    };
+    let (argv, dir) = (command(ground), ground.view.facts.dir.clone());
+    ActionStep::Run { argv, dir, limit: LONG, edits }
 }
 
 /// Installs exactly what is locked where lockfile and manifest agree; otherwise what is locked and
@@ -273,6 +284,29 @@ fn build_package(node: &NodeProject, ground: &CureGround<'_>) -> Option<ActionSt
     let mut argv = node.manager?.words().run.clone();
     argv.push(state.build.clone()?);
     Some(run(argv, state.workspace.as_deref()?, LONG))
+}
+
+/// Fills the rule's variables in.
+fn environment(ground: &CureGround<'_>) -> ActionStep {
+    let variable = |(name, value): (&String, &String)| {
+        SetVariable::new(name, &fill::fill(value, ground.values))
+    };
+    ActionStep::Environment { variables: ground.row.env.iter().map(variable).collect() }
+}
+
+/// Has the subject find the programs of the environment first, as activating it would.
+fn venv_use(root: &str, python: &PythonProject) -> Option<ActionStep> {
+    let venv = format!("{root}/{}", python.venv.as_ref()?.path);
+    let path = SetVariable::new("PATH", &format!("{venv}/bin:$PATH"));
+    let variables = vec![path, SetVariable::new("VIRTUAL_ENV", &venv)];
+    Some(ActionStep::Environment { variables })
+}
+
+/// Adds that the subject uses the environment that is made or filled, where it does not yet.
+fn used(root: &str, python: &PythonProject, mut steps: Vec<ActionStep>) -> Vec<ActionStep> {
+    let is_used = python.venv.as_ref().is_none_or(|venv| venv.used);
+    steps.extend(venv_use(root, python).filter(|_| !is_used));
+    steps
 }
 
 /// Ends the holder's family; who holds it is looked up in the order lock, process, port.

@@ -31,6 +31,10 @@ pub struct ProjectFacts {
     /// Room on the file system of the path that the failure names; where it names none, on the
     /// fullest of those that the subject writes to.
     pub disk: Option<Disk>,
+    /// Room for a larger heap of Node, if the failure is about its heap.
+    pub heap: Option<HeapRoom>,
+    /// What `NODE_ENV` is for the subject, if it is set.
+    pub node_env: Option<String>,
     /// What is at the paths the failure names, by the path as it is named there.
     pub paths: BTreeMap<String, PathState>,
     /// Who holds the ports it names.
@@ -132,6 +136,33 @@ impl Disk {
     }
 }
 
+/// Memory for the heap of a Node that ran out of it, in MiB.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct HeapRoom {
+    /// How large the heap was when it was full, if the output tells.
+    pub had: Option<u64>,
+    /// What the machine, and the group that we are in, have to spare.
+    pub spare: u64,
+    /// Whether the command itself says how large the heap may be, which no variable overrules.
+    pub is_fixed: bool,
+    /// Whether `NODE_OPTIONS` is set for the subject.
+    pub has_options: bool,
+}
+
+impl HeapRoom {
+    /// Returns how large the heap may be instead: twice what it was, and at most three quarters of
+    /// what is to spare; nothing where that would be hardly more than it was.
+    pub fn larger(&self) -> Option<u64> {
+        /// What Node takes at most by itself on a machine with little memory.
+        const USUAL: u64 = 2048;
+        /// Sizes are whole multiples of this, so that another look finds the same.
+        const GRAIN: u64 = 256;
+        let had = self.had.unwrap_or(USUAL);
+        let wanted = (had * 2).next_multiple_of(GRAIN).min(self.spare / 4 * 3 / GRAIN * GRAIN);
+        (!self.is_fixed && wanted >= had + had / 4).then_some(wanted)
+    }
+}
+
 /// A Node project: the nearest `package.json` above the subject, and the lockfile that governs it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct NodeProject {
@@ -173,8 +204,8 @@ pub struct NodeProject {
     pub present: Option<String>,
     /// Build records of TypeScript that would make a build do nothing.
     pub build_records: Vec<String>,
-    /// Framework caches that are there, from the subject's directory.
-    pub caches: Vec<String>,
+    /// Whether Vite's cache of prepared packages is there, in the subject's directory.
+    pub has_vite_cache: bool,
 }
 
 impl NodeProject {
@@ -250,6 +281,9 @@ pub struct PythonProject {
     pub sources: Vec<String>,
     /// Declared distributions, normalised.
     pub declared: BTreeSet<String>,
+    /// Distributions that those in the environment require, normalised; looked at only where the
+    /// failure names a module.
+    pub required: BTreeSet<String>,
     /// The virtual environment that is there or that the command wants.
     pub venv: Option<Venv>,
     /// An interpreter to make an environment with, and its version.
@@ -365,6 +399,9 @@ pub struct LockHold {
     pub pid: Option<u32>,
     /// Living processes that hold it: by the id in it, by a lock on it, or by having it open.
     pub holders: Vec<LivingProcess>,
+    /// The program that has the id written in it by now, if that is plainly not the one that wrote
+    /// it.
+    pub other: Option<String>,
     /// Whether a program that makes such locks runs in the project, holding it or not.
     pub busy: bool,
 }
@@ -428,5 +465,23 @@ impl LivingProcess {
             SalveMark::Ours(_) | SalveMark::Living(_) => false,
         };
         self.inside && self.same_user && forsaken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_heap_grows_within_what_the_machine_has_to_spare() {
+        let larger = |had, spare| HeapRoom { had, spare, ..HeapRoom::default() }.larger();
+        assert_eq!(larger(Some(2048), 16_000), Some(4096));
+        assert_eq!(larger(None, 16_000), Some(4096));
+        assert_eq!(larger(Some(50), 16_000), Some(256));
+        // Three quarters of 4 GiB are less than twice as much, and still a good deal more.
+        assert_eq!(larger(Some(2048), 4096), Some(3072));
+        assert_eq!(larger(Some(2048), 3000), None);
+        let fixed = HeapRoom { had: Some(50), spare: 16_000, is_fixed: true, has_options: false };
+        assert_eq!(fixed.larger(), None);
     }
 }

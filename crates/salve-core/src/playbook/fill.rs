@@ -6,7 +6,7 @@ use super::action::quoted;
 use super::catch::{CatchKind, Caught};
 use super::condition::View;
 use super::facts::{LivingProcess, LockfileState, PortState, ProjectFacts, SalveMark};
-use crate::fingerprint::Fingerprint;
+use crate::fingerprint::{Fingerprint, undecorated};
 
 /// Values beside those that a rule catches itself.
 const KNOWN: &[&str] = &[
@@ -45,6 +45,11 @@ const KNOWN: &[&str] = &[
     "sqlite",
     "unset",
     "python",
+    "heap",
+    "heap_had",
+    "node_options",
+    "node_env",
+    "other_program",
 ];
 
 /// Values that stand for one word of a command: a path, a name, a version.
@@ -107,13 +112,21 @@ impl Values {
             let service = facts.compose.as_ref().and_then(|file| file.services.get(&port));
             values.extend(service.map(|name| ("service", name.clone())));
         }
-        values.insert("key", fingerprint.key_line.clone());
+        values.insert("key", undecorated(&fingerprint.key_line).to_owned());
         values.insert("user", facts.user.name.clone());
         values.insert("root", facts.root.clone());
         values.insert("example", facts.example_file.clone().unwrap_or_default());
         values.insert("deleted", facts.deleted.first().cloned().unwrap_or_default());
         values.insert("unset", facts.unset_variables.join(", "));
         values.extend(facts.sqlite.clone().map(|path| ("sqlite", path)));
+        values.insert("node_env", facts.node_env.clone().unwrap_or_default());
+        if let Some(heap) = &facts.heap {
+            values.extend(heap.larger().map(|size| ("heap", size.to_string())));
+            let had = heap.had.map_or("its usual size".to_owned(), |size| format!("{size} MB"));
+            values.insert("heap_had", had);
+            let kept = if heap.has_options { "$NODE_OPTIONS " } else { "" };
+            values.insert("node_options", kept.to_owned());
+        }
         let mut values = Self(values);
         values.add_projects(facts);
         values.add_things(&view);
@@ -198,6 +211,7 @@ impl Values {
             self.0.insert("mode", format!("{:o}", path.mode));
             self.0.insert("nearest", path.nearest.clone());
             self.0.extend(path.inside.clone().map(|path| ("relative", path)));
+            self.0.extend(path.hold.other.clone().map(|other| ("other_program", other)));
             holder = path.hold.holders.first();
         }
         let pid = view.pid();

@@ -1,6 +1,6 @@
 //! What follows from the facts about a project.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::facts::{NodeProject, PythonProject};
 
@@ -98,19 +98,28 @@ impl PythonProject {
 
     /// Returns whether a declared distribution has the module.
     pub fn declares(&self, module: &str) -> bool {
-        let top = module.split('.').next().unwrap_or(module);
-        let plain = normal(top);
-        if [plain.clone(), format!("python-{plain}"), format!("py{plain}")]
-            .iter()
-            .any(|name| self.declared.contains(name))
-        {
-            return true;
-        }
-        let mut known = DISTRIBUTIONS.lines().filter_map(|line| line.split_once(' '));
-        known.any(|(own, names)| {
-            own == top && names.split(' ').any(|name| self.declared.contains(name))
-        })
+        brings(&self.declared, module)
     }
+
+    /// Returns whether a distribution that an installed one requires has the module.
+    pub fn requires(&self, module: &str) -> bool {
+        brings(&self.required, module)
+    }
+}
+
+/// Returns whether one of these distributions has the module.
+fn brings(distributions: &BTreeSet<String>, module: &str) -> bool {
+    let top = module.split('.').next().unwrap_or(module);
+    let plain = normal(top);
+    if [plain.clone(), format!("python-{plain}"), format!("py{plain}")]
+        .iter()
+        .any(|name| distributions.contains(name))
+    {
+        return true;
+    }
+    let mut known = DISTRIBUTIONS.lines().filter_map(|line| line.split_once(' '));
+    known
+        .any(|(own, names)| own == top && names.split(' ').any(|name| distributions.contains(name)))
 }
 
 /// Returns a distribution's name as the index compares it.

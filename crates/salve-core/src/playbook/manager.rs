@@ -11,15 +11,12 @@ const TABLE: &str = include_str!("../../data/playbook/managers.toml");
 /// A package manager of Node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NodeManager {
-    /// npm.
     Npm,
-    /// pnpm.
     Pnpm,
     /// Yarn 1.
     Yarn,
     /// Yarn 2 and later.
     Berry,
-    /// Bun.
     Bun,
 }
 
@@ -27,7 +24,6 @@ pub enum NodeManager {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ManagerCommands {
-    /// The program.
     pub program: String,
     /// The lockfiles it writes.
     pub lockfiles: Vec<String>,

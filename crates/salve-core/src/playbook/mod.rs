@@ -22,6 +22,7 @@ mod manager;
 mod pattern;
 mod place;
 mod rule;
+mod set_variable;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -33,13 +34,14 @@ pub use catch::{CatchKind, Clues};
 pub use condition::Condition;
 pub use cure::Cure;
 pub use facts::{
-    Agreement, Compose, Disk, Drift, LivingProcess, LockHold, LockfileState, Manifest, NodeProject,
-    PackageState, PathKind, PathState, PortState, ProjectFacts, PythonManager, PythonProject,
-    SalveMark, User, Venv,
+    Agreement, Compose, Disk, Drift, HeapRoom, LivingProcess, LockHold, LockfileState, Manifest,
+    NodeProject, PackageState, PathKind, PathState, PortState, ProjectFacts, PythonManager,
+    PythonProject, SalveMark, User, Venv,
 };
 pub use know::build_script;
 pub use manager::{ManagerCommands, NodeManager};
 pub use rule::{Gate, PatternPlace, PlaybookRuleError, RuleExample, RuleRow, RuleTouch, RuleTurn};
+pub use set_variable::SetVariable;
 pub use table::Playbook;
 
 use serde::{Deserialize, Serialize};

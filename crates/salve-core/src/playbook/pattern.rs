@@ -24,7 +24,6 @@ pub(super) struct CasedText<'a> {
     pub(super) small: &'a str,
 }
 
-/// A pattern of a rule.
 #[derive(Debug)]
 pub(super) struct RulePattern {
     source: String,

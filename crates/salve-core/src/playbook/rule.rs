@@ -1,5 +1,7 @@
 //! One rule of the playbook, as it is written and compiled.
 
+use std::collections::BTreeMap;
+
 use serde::Deserialize;
 
 use super::Nature;
@@ -112,6 +114,9 @@ pub struct RuleRow {
     /// Derived directories for [`Cure::Clear`], from the subject's directory.
     #[serde(default)]
     pub clear: Vec<String>,
+    /// Variables for [`Cure::Environment`], with values in braces.
+    #[serde(default)]
+    pub env: BTreeMap<String, String>,
     /// Whether the cures may run unattended.
     #[serde(default)]
     pub gate: Gate,
@@ -245,7 +250,8 @@ impl PlaybookRule {
             Condition::parse(name).map(|condition| (condition, wish)).ok_or_else(unknown)
         });
         let when = when.collect::<Result<_, _>>()?;
-        let texts = [&row.why, &row.finding, &row.next].into_iter().chain(&row.command);
+        let texts = [&row.why, &row.finding, &row.next].into_iter();
+        let texts = texts.chain(&row.command).chain(row.env.values());
         for value in texts.flat_map(|text| fill::holes(text)) {
             if !fill::is_known(value) {
                 return Err(PlaybookRuleError::Value {
@@ -343,6 +349,9 @@ fn check_shape(row: &RuleRow) -> Result<(), PlaybookRuleError> {
     }
     if row.cures.contains(&Cure::Clear) == row.clear.is_empty() {
         return wrong("the cure `clear` needs directories, and only it has some");
+    }
+    if row.cures.contains(&Cure::Environment) == row.env.is_empty() {
+        return wrong("the cure `environment` needs variables, and only it has some");
     }
     if (row.touches == RuleTouch::Lockfile) == row.lockfile.is_empty() {
         return wrong("a command that may change a lockfile names it");

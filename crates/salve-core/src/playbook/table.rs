@@ -5,15 +5,18 @@ use std::sync::LazyLock;
 
 use serde::Deserialize;
 
+use super::action::Action;
 use super::advice::{NO_ADVICE, harm_of};
 use super::catch::{Caught, Clues};
 use super::condition::{Condition, View};
-use super::cure::CureGround;
+use super::cure::{Cure, CureGround};
 use super::facts::ProjectFacts;
 use super::fill::{Values, fill, fill_advice};
 use super::pattern::CasedText;
 use super::place;
-use super::rule::{PatternPlace, PlaybookRule, PlaybookRuleError, RuleExample, RuleRow, RuleTurn};
+use super::rule::{
+    Gate, PatternPlace, PlaybookRule, PlaybookRuleError, RuleExample, RuleRow, RuleTouch, RuleTurn,
+};
 use super::{Diagnosis, ObservedFailure, PlaybookFinding, Prescription, remedy};
 use crate::event::Exit;
 use crate::fingerprint::{Fingerprint, FingerprintRules, Hints, RecognisedRow, clean};
@@ -169,10 +172,7 @@ impl Playbook {
         scrubber: &Scrubber,
     ) -> Diagnosis {
         let found = self.judge(seen, facts, scrubber, Among::Alive);
-        match found.remedies.iter().any(Prescription::is_safe) {
-            true => found,
-            false => Diagnosis::unknown(),
-        }
+        if found.remedies.iter().any(Prescription::is_safe) { found } else { Diagnosis::unknown() }
     }
 
     fn judge(
@@ -198,11 +198,11 @@ impl Playbook {
         values.set_where(place::told(&story.key, story.near().raw, &story.whole, facts));
         let row = &rule.row;
         let ground = CureGround { row, view: View { caught: &caught, facts }, values: &values };
-        let prescribe = |action| {
-            let text = scrubber.scrub(&super::Action::text(&action));
+        let prescribe = |action: Action| {
+            let text = scrubber.scrub(&action.text());
             Prescription {
                 rule: row.id.clone(),
-                gate: row.gate,
+                gate: gate_of(row, &action),
                 remedy: remedy(&action, text),
                 why: scrubber.scrub(&fill(&row.why, &values)),
                 action,
@@ -290,6 +290,19 @@ impl Playbook {
         let story = OutputEnd::new(&case.text, &fingerprint);
         let holds = |condition: Condition, _: &Caught| case.holds.contains(&condition);
         self.choose(&story, &seen, holds).map(|(rule, _)| rule.row.id.clone())
+    }
+}
+
+/// Returns whether an action of a rule may run unattended.
+///
+/// A lockfile is brought into agreement with its manifest only where that disagreement is the
+/// failure; a cure that would write one by the way asks.
+fn gate_of(row: &RuleRow, action: &Action) -> Gate {
+    let is_about_lockfile = row.touches == RuleTouch::Lockfile || row.cures.contains(&Cure::Relock);
+    match row.gate {
+        Gate::Safe if action.edits_lockfile() && !is_about_lockfile => Gate::Ask,
+        Gate::Safe => Gate::Safe,
+        Gate::Ask => Gate::Ask,
     }
 }
 

@@ -18,6 +18,7 @@ fn a_subject_that_runs_is_heard_only_by_rules_about_such() {
     for text in [
         "[vite] Internal server error: Failed to resolve import \"dayjs\" from \"src/main.js\".",
         "Module not found: Error: Can't resolve 'dayjs' in '/srv/shop/src'",
+        "Port 5173 is already in use",
         "Port 5173 is in use, trying another one...",
     ] {
         assert!(playbook.may_ail(text), "{text}");
@@ -114,5 +115,33 @@ fn a_rule_may_name_a_row_and_uses_what_its_holes_caught() {
     assert_eq!(
         unknown[0].to_string(),
         "rule `own.port`: `on` names a row that the tables do not have"
+    );
+}
+
+#[test]
+fn a_lockfile_is_written_unattended_only_where_it_is_what_failed() {
+    let scrubber = Scrubber::new(Key::new([7; 32]));
+    let node = NodeProject {
+        manager: Some(NodeManager::Pnpm),
+        manager_found: true,
+        lockfiles: vec!["pnpm-lock.yaml".into()],
+        agreement: Agreement::Differs,
+        declared: [("ms".to_owned(), "2".to_owned())].into(),
+        ..NodeProject::default()
+    };
+    let packages =
+        [("ms".to_owned(), PackageState { declared: Some("2".into()), ..PackageState::default() })];
+    let facts =
+        ProjectFacts { node: Some(node), packages: packages.into(), ..ProjectFacts::default() };
+    let gates = |output: &str| {
+        let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
+        let seen = ObservedFailure { fingerprint: &fingerprint, exit: &Exit::Code(1), output };
+        let found = Playbook::built_in().diagnose(&seen, &facts, &scrubber);
+        found.remedies.iter().map(|one| one.gate).collect::<Vec<_>>()
+    };
+    assert_eq!(gates("Error: Cannot find module 'ms'"), [Gate::Ask]);
+    assert_eq!(
+        gates("ERR_PNPM_OUTDATED_LOCKFILE  Cannot install with \"frozen-lockfile\""),
+        [Gate::Safe]
     );
 }

@@ -24,7 +24,6 @@ pub enum MistakeCategory {
     WorkflowSequence,
     /// Another tool does this.
     WrongToolSelection,
-    /// A parameter is missing.
     MissingParameter,
 }
 

@@ -11,7 +11,6 @@ use super::mistake::{CallArguments, CallMistake, LearnedMistake, is_plain_name};
 /// A failed call, as far as a mistake shows in it.
 #[derive(Clone, Copy, Debug)]
 pub struct FailedArguments<'a> {
-    /// The tool.
     pub tool: &'a str,
     /// What it was called with.
     pub arguments: &'a CallArguments,

@@ -11,11 +11,8 @@ pub enum FormKind {
     Null,
     /// True or false.
     Boolean,
-    /// A number.
     Number,
-    /// A list.
     List,
-    /// An object.
     Object,
     /// An empty text.
     Empty,
@@ -23,7 +20,6 @@ pub enum FormKind {
     Digits,
     /// A text of hexadecimal digits, with a letter among them.
     Hex,
-    /// A UUID.
     Uuid,
     /// A day, as in `2026-01-26`.
     Date,
@@ -35,7 +31,6 @@ pub enum FormKind {
     AbsolutePath,
     /// A path from somewhere.
     RelativePath,
-    /// One word.
     Word,
     /// Anything else.
     Text,
@@ -87,7 +82,6 @@ impl FormKind {
 /// How an argument is written: its kind, and its length where that is part of the form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ValueForm {
-    /// The kind.
     pub kind: FormKind,
     /// The length; only of hexadecimal digests, whose length is fixed.
     pub length: Option<usize>,

@@ -25,7 +25,6 @@ const LARGEST_REGEX: usize = 1 << 20;
 pub struct UsagePatternEntry {
     /// Its name.
     pub id: String,
-    /// The tool.
     pub tool: String,
     /// The kind of mistake.
     pub category: Option<MistakeCategory>,
@@ -60,7 +59,6 @@ pub struct UsageWarning {
 /// What has worked in a session before a call.
 #[derive(Clone, Debug, Default)]
 pub struct WorkedBefore<'a> {
-    /// The tools.
     pub tools: HashSet<&'a str>,
     /// Whether this very call.
     pub same_call: bool,
@@ -188,7 +186,6 @@ impl PatternIndex {
 /// What an agent is told about a tool before it calls it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrimedAdvice<'a> {
-    /// The tool.
     pub tool: &'a str,
     /// What to do, in a sentence.
     pub advice: String,

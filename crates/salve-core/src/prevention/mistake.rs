@@ -18,15 +18,9 @@ const LONGEST_NAME: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub enum CallMistake {
     /// A parameter has this very value.
-    Value {
-        /// The parameter.
-        parameter: String,
-        /// The value.
-        value: Value,
-    },
+    Value { parameter: String, value: Value },
     /// A parameter is written in one way and wanted in another.
     Form {
-        /// The parameter.
         parameter: String,
         /// How it is written.
         written: FormKind,
@@ -35,21 +29,14 @@ pub enum CallMistake {
     },
     /// A parameter does not match the expression that somebody wrote down for it.
     Invalid {
-        /// The parameter.
         parameter: String,
         /// What valid values match.
         valid: String,
     },
     /// A parameter is missing.
-    Missing {
-        /// The parameter.
-        parameter: String,
-    },
+    Missing { parameter: String },
     /// The tool has no such parameter.
-    Unaccepted {
-        /// The parameter.
-        parameter: String,
-    },
+    Unaccepted { parameter: String },
     /// Another tool has to be called first.
     Unprepared {
         /// That tool.
@@ -204,7 +191,6 @@ fn article(kind: FormKind) -> &'static str {
 pub struct LearnedMistake {
     /// Its name: equal mistakes have equal names.
     pub id: String,
-    /// The tool.
     pub tool: String,
     /// The kind of mistake.
     pub category: MistakeCategory,

@@ -18,7 +18,6 @@ const REPEATED: usize = 3;
 /// A tool call, as far as prevention looks at it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ToolCall {
-    /// The tool.
     pub tool: String,
     /// What it is called with.
     pub arguments: CallArguments,
@@ -27,7 +26,6 @@ pub struct ToolCall {
 /// How a call came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CallOutcome {
-    /// It worked.
     Worked,
     /// It failed, by its caller's mistake for all that is known.
     Failed {
@@ -88,7 +86,6 @@ struct PastCall {
     is_settled: bool,
 }
 
-/// The calls of one session.
 #[derive(Clone, Debug, Default)]
 pub struct CallSession {
     calls: VecDeque<PastCall>,
@@ -221,9 +218,10 @@ impl CallSession {
     }
 
     fn learn_from_failure(&mut self, call: &ToolCall, error: &str, lessons: &mut Vec<UsageLesson>) {
-        let earlier = match self.worked_before(call).same_call {
-            true => EarlierSuccess::Yes,
-            false => EarlierSuccess::No,
+        let earlier = if self.worked_before(call).same_call {
+            EarlierSuccess::Yes
+        } else {
+            EarlierSuccess::No
         };
         let failed = FailedArguments { tool: &call.tool, arguments: &call.arguments, error };
         let learned = from_error(&failed, earlier);

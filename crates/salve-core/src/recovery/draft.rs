@@ -35,7 +35,10 @@ pub struct DraftedFailure<'a> {
 
 /// Drafts a proposal from what the playbook prescribes; nothing if it prescribes no command.
 pub fn draft(failure: &DraftedFailure<'_>, scrubber: &Scrubber) -> Option<Proposed> {
-    let commands = failure.diagnosis.remedies.iter().filter(|one| !one.action.is_restart());
+    // What would only hold for a run of ours is no command that helps a loop.
+    let is_command =
+        |one: &&Prescription| !one.action.is_restart() && !one.action.only_sets_variables();
+    let commands = failure.diagnosis.remedies.iter().filter(is_command);
     let mut commands = commands.take(2);
     let first = commands.next()?;
     let line = failure.key_line.head(LINE);
@@ -52,20 +55,25 @@ pub fn draft(failure: &DraftedFailure<'_>, scrubber: &Scrubber) -> Option<Propos
         error_pattern: scrubber.scrub(&regex_syntax::escape(line.as_str())),
         root_cause: findings.map_or(&first.why, |finding| &finding.what).clone(),
         evidence: vec![scrubber.scrub(&format!("test-output.txt:{number}: {line}"))],
-        recovery: attempted(first),
+        recovery: attempted(first, scrubber),
         expected_outcome: Scrubbed::literal("the tests can execute"),
-        fallback: commands.next().map(attempted),
+        fallback: commands.next().map(|next| attempted(next, scrubber)),
     })
 }
 
-fn attempted(prescription: &Prescription) -> Attempted {
+fn attempted(prescription: &Prescription, scrubber: &Scrubber) -> Attempted {
+    let command = match prescription.action.variables().next() {
+        None => prescription.remedy.text.clone(),
+        Some(_) => scrubber.scrub(&prescription.action.without_variables().text()),
+    };
     Attempted {
-        command: prescription.remedy.text.clone(),
+        command,
         working_dir: Scrubbed::literal("."),
         timeout_seconds: seconds(&prescription.action),
-        confidence: Some(match prescription.is_safe() {
-            true => Confidence::High,
-            false => Confidence::Medium,
+        confidence: Some(if prescription.is_safe() {
+            Confidence::High
+        } else {
+            Confidence::Medium
         }),
     }
 }
@@ -78,7 +86,8 @@ fn seconds(action: &Action) -> u64 {
         | ActionStep::CopyAside { .. }
         | ActionStep::Clear { .. }
         | ActionStep::Unlock { .. }
-        | ActionStep::End { .. } => 0,
+        | ActionStep::End { .. }
+        | ActionStep::Environment { .. } => 0,
     });
     match limits.sum() {
         0 => DEFAULT_TIMEOUT_SECONDS,

@@ -77,6 +77,7 @@ impl Escalation {
             r#type: match asked.question {
                 PersonQuestion::Remedy => "recovery_approval_required",
                 PersonQuestion::ChangeTooLarge
+                | PersonQuestion::Conflict
                 | PersonQuestion::Exhausted(_)
                 | PersonQuestion::NothingLeft
                 | PersonQuestion::NoProgress

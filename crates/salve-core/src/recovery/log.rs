@@ -23,7 +23,6 @@ pub struct LogLine {
     /// On whose word: `auto` or `human`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<&'static str>,
-    /// The command.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub command: Option<Scrubbed>,
     /// How sure its proposer says it is.
@@ -64,7 +63,6 @@ pub struct LogLine {
     pub changes: Vec<Scrubbed>,
     /// When.
     pub timestamp: Timestamp,
-    /// The loop.
     pub loop_id: String,
     /// Its iteration, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -23,11 +23,8 @@ pub struct RecoveryUsage {
     pub r#type: &'static str,
     /// When it was over.
     pub timestamp: Timestamp,
-    /// The loop.
     pub loop_id: String,
-    /// Its iteration.
     pub iteration: u32,
-    /// The incident.
     pub incident: IncidentId,
     /// How often something was proposed.
     pub proposals: u32,
@@ -84,7 +81,6 @@ impl RecoveryUsage {
 pub struct RecoveryStatistics {
     /// The version of this shape.
     pub version: u32,
-    /// The loop.
     pub loop_id: String,
     /// How often the tests could not execute.
     pub recoveries: u32,

@@ -33,12 +33,14 @@ fn earlier_one(view: &IncidentView, attempt: u32) -> Option<Earlier> {
         _ => None,
     });
     let idle = work.is_some_and(|work| work.measured.and_then(|change| change.files) == Some(0));
-    let what = match idle {
-        true if view.subject().kind == SubjectKind::Server => {
+    let what = if idle {
+        if view.subject().kind == SubjectKind::Server {
             Scrubbed::literal("nothing was changed, the server was only restarted")
+        } else {
+            Scrubbed::literal("nothing was changed, it was only run again")
         }
-        true => Scrubbed::literal("nothing was changed, it was only run again"),
-        false => said.or(chosen)?,
+    } else {
+        said.or(chosen)?
     };
     Some(Earlier { attempt, what, seen })
 }

@@ -20,7 +20,6 @@ pub struct Reported<'a> {
     pub message: Option<Scrubbed>,
 }
 
-/// A report that is taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TakenReport {
     /// What to write to the journal.
@@ -40,7 +39,6 @@ pub enum ReportRefusal {
     /// The repair is over.
     #[error("repair {0} is over: {1}")]
     Over(IncidentId, &'static str),
-    /// The attempt is over.
     #[error("attempt {said} is over; the repair is at attempt {now}")]
     AttemptOver {
         /// The attempt that was spoken of.

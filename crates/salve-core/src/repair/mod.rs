@@ -8,6 +8,7 @@
 //! **Invariant:** an agent's report is taken only for the attempt it was made in, and only while
 //! that attempt may still want it.
 
+mod cooldown;
 mod earlier;
 mod errors;
 mod mark;
@@ -21,8 +22,9 @@ mod telling;
 #[cfg(test)]
 mod tests;
 
+pub use cooldown::CooldownNotice;
 pub use earlier::earlier;
-pub use errors::{CrashError, Errors, Severity, errors};
+pub use errors::{BrowserError, CrashError, Errors, Severity, browser_errors, errors};
 pub use mark::{ReportRefusal, Reported, TakenReport, mark};
 pub(crate) use notice::notices;
 pub use notice::{Notice, agent_title, exit_text, signal_name};

@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::question::ask;
+use crate::agent::known_title;
 use crate::event::{
     AgentMark, Change, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Mode, RemedyKind,
     Resource, SubjectKind, Symptom,
@@ -34,11 +35,14 @@ fn message(view: &IncidentView, event: &Event, attempt: u32, phase: RepairPhase)
     match phase {
         P::CrashDetected | P::LegacyCrashDetected => crashed(view),
         P::LockAcquired => "Repair session started".into(),
-        P::RepairStarted => words(view).started.into(),
+        P::RepairStarted => started(view),
         P::Waiting => waiting(view, attempt),
-        P::AwaitingAgent => {
-            format!("Waiting {} for an agent to take up the repair", seconds(policy.engage_ms))
-        }
+        P::AwaitingAgent => match (&policy.listener, &policy.starts) {
+            (None, Some(agent)) => format!("Waiting for {} to begin", agent_title(agent)),
+            (Some(_), _) | (None, None) => {
+                format!("Waiting {} for an agent to take up the repair", seconds(policy.engage_ms))
+            }
+        },
         P::AgentStarted => format!("{} engaged — reading crash details", agent(view, attempt)),
         P::AgentReadingLog => format!("{} is reading the crash log", agent(view, attempt)),
         P::AgentApplyingFix => format!("{} is editing source files", agent(view, attempt)),
@@ -60,6 +64,20 @@ fn message(view: &IncidentView, event: &Event, attempt: u32, phase: RepairPhase)
     }
 }
 
+fn started(view: &IncidentView) -> String {
+    let policy = view.incident().policy();
+    match (view.subject().kind, policy.listener.as_ref().or(policy.starts.as_ref())) {
+        (SubjectKind::Server, Some(agent)) => {
+            format!("Repair session started — waiting for {}", agent_title(agent))
+        }
+        (SubjectKind::Server, None) => "Repair session started — waiting for an agent".into(),
+        (
+            SubjectKind::Check | SubjectKind::Tool | SubjectKind::Step | SubjectKind::Iteration,
+            _,
+        ) => "Repair session started".into(),
+    }
+}
+
 fn crashed(view: &IncidentView) -> String {
     let (symptom, what) = (view.incident().symptom(), what(view));
     match &symptom.exit {
@@ -73,7 +91,6 @@ fn crashed(view: &IncidentView) -> String {
 
 /// What is said of one kind of subject.
 struct NoticeWords {
-    started: &'static str,
     crashed: &'static str,
     again: &'static str,
     dots: &'static str,
@@ -85,7 +102,6 @@ struct NoticeWords {
 fn words(view: &IncidentView) -> NoticeWords {
     match view.subject().kind {
         SubjectKind::Server => NoticeWords {
-            started: "Repair session started — waiting for Claude Code",
             crashed: "crashed",
             again: "Restart attempt",
             dots: "...",
@@ -93,9 +109,19 @@ fn words(view: &IncidentView) -> NoticeWords {
             recovered: "recovered!",
             repaired: "recovered after agent repair!",
         },
+        // Nothing failed: somebody reported something of a check that is green.
+        SubjectKind::Check if view.incident().symptom().exit == Some(Exit::Code(0)) => {
+            NoticeWords {
+                crashed: "is green, and something was reported of it",
+                again: "Running it again, attempt",
+                dots: "",
+                failed: "Not shown and mended yet",
+                recovered: "is green",
+                repaired: "is green, and what was reported is mended",
+            }
+        }
         SubjectKind::Check | SubjectKind::Tool | SubjectKind::Step | SubjectKind::Iteration => {
             NoticeWords {
-                started: "Repair session started",
                 crashed: "is red",
                 again: "Running it again, attempt",
                 dots: "",
@@ -157,15 +183,12 @@ pub fn signal_name(signal: i32) -> String {
 /// Returns what people call an agent, from the name it gave itself.
 pub fn agent_title(name: &Scrubbed) -> String {
     let name = name.as_str().trim();
-    let known = |prefix: &str| name.to_ascii_lowercase().starts_with(prefix);
-    match name {
-        "" => "An agent".into(),
-        _ if known("claude") => "Claude Code".into(),
-        _ if known("codex") => "Codex".into(),
-        _ if known("gemini") => "Gemini CLI".into(),
-        _ if known("cursor") => "Cursor".into(),
-        _ if known("opencode") => "opencode".into(),
-        other => other.to_owned(),
+    match (name, known_title(name)) {
+        ("", _) => "An agent".into(),
+        (_, Some(title)) => title.into(),
+        // An editor whose agent Salve does not start.
+        _ if name.to_ascii_lowercase().starts_with("cursor") => "Cursor".into(),
+        (other, None) => other.to_owned(),
     }
 }
 
@@ -193,6 +216,9 @@ fn ready(view: &IncidentView, attempt: u32) -> String {
     let work = view.work(attempt);
     let mark = work.and_then(|work| work.mark);
     match (work.is_some_and(|work| work.overdue), mark) {
+        (true, _) if work.is_some_and(|work| work.was_started) => {
+            format!("{} changed nothing — restarting in {wait} as it is", agent(view, attempt))
+        }
         (true, None) => format!("No agent activity — restarting in {wait} without a repair"),
         (true, Some(_)) => {
             format!("{} did not finish in time — restarting in {wait}", agent(view, attempt))
@@ -268,7 +294,7 @@ pub(super) fn resource_text(resource: Resource) -> &'static str {
 fn needs_human(view: &IncidentView) -> String {
     match ask(view) {
         Some(ask) => ask.why,
-        None => "Nothing further is known to try. Manual intervention required.".into(),
+        None => "Nothing further is known to try.".into(),
     }
 }
 

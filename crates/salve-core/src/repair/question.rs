@@ -9,6 +9,7 @@ use crate::event::{
     SubjectKind,
 };
 use crate::incident::{Phase, larger};
+use crate::scrub::Scrubbed;
 use crate::view::{IncidentView, RemedyTried};
 
 /// A question to a person, and what an answer is bound to.
@@ -48,6 +49,13 @@ pub fn ask(view: &IncidentView) -> Option<Ask> {
     Some(Ask { number, question, why, yes, no: no.into(), digest, person })
 }
 
+/// Says that what judges was weakened.
+const MASKED: &str =
+    "It only looked well because what judges it was weakened; nothing of that stays.";
+/// Says that a repair does not hold.
+const FLAKY: &str =
+    "It passes and fails by turns, whatever was changed; nothing of the change stays.";
+
 /// Returns why a person is asked, what a yes means, and what a no.
 fn words(view: &IncidentView, question: PersonQuestion) -> (String, Option<String>, &'static str) {
     const CLOSE: &str = "the repair is given up";
@@ -73,13 +81,14 @@ fn words(view: &IncidentView, question: PersonQuestion) -> (String, Option<Strin
             };
             (too_large(view), Some(yes.to_owned()), "the change is undone")
         }
-        PersonQuestion::Exhausted(resource) => (exhausted(resource), None, CLOSE),
+        PersonQuestion::Conflict => conflict(view),
+        PersonQuestion::Exhausted(resource) => {
+            (exhausted(view.subject().kind, resource), None, CLOSE)
+        }
         PersonQuestion::NothingLeft => (nothing_left(view), again(), CLOSE),
-        PersonQuestion::NoProgress => (
-            "The same failure keeps coming back. Manual intervention required.".into(),
-            again(),
-            CLOSE,
-        ),
+        PersonQuestion::NoProgress => {
+            ("The same failure keeps coming back.".into(), again(), CLOSE)
+        }
         PersonQuestion::RollBackFailed => {
             ("A change that did not help could not be undone.".into(), again(), CLOSE)
         }
@@ -88,16 +97,8 @@ fn words(view: &IncidentView, question: PersonQuestion) -> (String, Option<Strin
             Some("keeping them safe is tried again".into()),
             CLOSE,
         ),
-        PersonQuestion::Masked => (
-            "It only looked well because what judges it was weakened; that was undone.".into(),
-            again(),
-            CLOSE,
-        ),
-        PersonQuestion::Flaky => (
-            "It passes and fails by turns, whatever was changed; that was undone.".into(),
-            again(),
-            CLOSE,
-        ),
+        PersonQuestion::Masked => (MASKED.into(), again(), CLOSE),
+        PersonQuestion::Flaky => (FLAKY.into(), again(), CLOSE),
         PersonQuestion::MayHaveActed => (
             "It may have acted before it failed; doing it again could do harm.".into(),
             Some("it is done again".into()),
@@ -121,7 +122,7 @@ fn nothing_left(view: &IncidentView) -> String {
         _ => None,
     });
     let why = why.map_or_else(String::new, |why| format!(": {why}"));
-    format!("Nothing further is known to try{why}. Manual intervention required.")
+    format!("Nothing further is known to try{why}.")
 }
 
 fn too_large(view: &IncidentView) -> String {
@@ -139,12 +140,25 @@ fn too_large(view: &IncidentView) -> String {
     )
 }
 
-fn exhausted(resource: Resource) -> String {
-    match resource {
-        Resource::Attempts => "All repair attempts exhausted. Manual intervention required.".into(),
-        Resource::Tokens | Resource::MoneyMicros | Resource::WallMs | Resource::Resets => {
-            format!("{} used up. Manual intervention required.", resource_text(resource))
+/// Returns the question about files that the agent and somebody else edited in the same place.
+fn conflict(view: &IncidentView) -> (String, Option<String>, &'static str) {
+    let paths: Vec<&str> = view.conflicts().iter().map(Scrubbed::as_str).collect();
+    let why = format!(
+        "The agent changed the same lines of {} that were edited meanwhile, so nothing of its \
+         change was brought in; it is kept.",
+        paths.join(", ")
+    );
+    let yes = "the agent's change is brought in, if its lines are free by then";
+    (why, Some(yes.into()), "the agent's change is left out; yours stays")
+}
+
+/// Returns what ran out; only of a server it is said in the spec's words, whose toast it is.
+fn exhausted(kind: SubjectKind, resource: Resource) -> String {
+    match (kind, resource) {
+        (SubjectKind::Server, Resource::Attempts) => {
+            "All repair attempts exhausted. Manual intervention required.".into()
         }
+        _ => format!("{} used up.", resource_text(resource)),
     }
 }
 

@@ -27,6 +27,9 @@ pub struct Server {
     pub pid: Option<u32>,
     /// When this was last heard of.
     pub since: Timestamp,
+    /// When it was started last, if the journal still knows.
+    #[serde(skip)]
+    pub started: Option<Timestamp>,
 }
 
 /// How a server is.
@@ -57,6 +60,7 @@ pub fn servers<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Vec<Server> 
                     pid: Some(process.pid),
                     process: Some(process.clone()),
                     since: *at,
+                    started: Some(*at),
                 });
             }
             Event::Server(ServerEvent::Up { server, url }) => {

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::task::{Scene, exit_numbers, tried};
-use super::{Ask, LAST_EVENTS, Server, TaskStanding, VERSION, ask, evidence_path, standing};
+use super::{
+    Ask, CooldownNotice, LAST_EVENTS, Server, TaskStanding, VERSION, ask, evidence_path, standing,
+};
 use crate::class::Class;
 use crate::event::{Change, Event, IncidentEvent, IncidentOutcome, Mode, Proof};
 use crate::id::{IncidentId, Signature};
@@ -159,6 +161,8 @@ pub struct RepairState {
     pub updated_at: Timestamp,
     /// When the cooldown is over, if there is one.
     pub cooldown_until: Option<Timestamp>,
+    /// Why nothing is tried for a while, and what ends that.
+    pub cooldown: Option<CooldownNotice>,
     /// The exit code, if the server ended with one.
     pub exit_code: Option<i32>,
     /// The signal that ended it, if one did.
@@ -257,15 +261,7 @@ impl RepairState {
             | TaskStanding::Off => None,
         };
         let message = view.notices().next_back().map(|(_, notice)| notice.message.clone());
-        let cooldown_until = match incident.phase() {
-            Phase::CoolingDown { until } => Some(until),
-            Phase::Choosing
-            | Phase::Due { .. }
-            | Phase::Doing { .. }
-            | Phase::Asking { .. }
-            | Phase::Ending { .. }
-            | Phase::Closed(_) => None,
-        };
+        let cooldown = CooldownNotice::of(incident);
         let part = |work: &AgentWork| AgentPart {
             attempt: work.attempt,
             name: work.agent.as_ref().map(ToString::to_string),
@@ -285,7 +281,8 @@ impl RepairState {
             max_attempts: view.max_attempts(),
             started_at: view.opened_at(),
             updated_at: incident.clock(),
-            cooldown_until,
+            cooldown_until: cooldown.as_ref().map(|cooldown| cooldown.until),
+            cooldown,
             exit_code,
             signal,
             class: symptom.class,

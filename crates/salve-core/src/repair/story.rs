@@ -11,7 +11,7 @@ use crate::event::{
     IncidentOutcome, Limits, NoteEvent, PersonOrder, Proof, ProposalSource, Proposed,
     RecoveryEvent, RemedyVerdict, Scope, Stage, SubjectKind, Symptom, TeamEvent,
 };
-use crate::playbook::PlaybookFinding;
+use crate::playbook::{PlaybookFinding, SetVariable};
 use crate::scrub::Scrubbed;
 use crate::view::{IncidentView, IncidentViewLine};
 
@@ -141,8 +141,18 @@ pub(super) fn words(event: &Event) -> String {
         }
         Event::Incident(IncidentEvent::Finished { report, .. }) => reported(report),
         Event::Incident(IncidentEvent::Marked { .. }) => marked(event),
-        Event::Incident(IncidentEvent::AgentLaunched { agent, .. }) => format!("started {agent}"),
+        Event::Incident(IncidentEvent::AgentLaunched { agent, .. }) => {
+            format!("started {}", agent_title(agent))
+        }
+        Event::Incident(IncidentEvent::LayerLaid { .. }) => {
+            "laid a private layer over the files for the agent".into()
+        }
         Event::Incident(IncidentEvent::FilesChanged { files, more, .. }) => changed(files, *more),
+        Event::Incident(IncidentEvent::EnvironmentSet { variables, .. }) => {
+            let named: Vec<String> =
+                variables.iter().map(|one| SetVariable::from(one).text()).collect();
+            format!("set for the rest of this run: {}; nothing was written", named.join(", "))
+        }
         other => of_people_and_ends(other),
     }
 }
@@ -183,9 +193,10 @@ fn marked(event: &Event) -> String {
         AgentMark::ApplyingFix => "is editing files",
         AgentMark::WroteFiles => "says it has finished",
     };
-    let change = match reported.is_unknown() {
-        true => String::new(),
-        false => format!(", reporting {}", size(*reported)),
+    let change = if reported.is_unknown() {
+        String::new()
+    } else {
+        format!(", reporting {}", size(*reported))
     };
     noted(&format!("{text}{change}"), message.as_ref())
 }
@@ -275,6 +286,10 @@ fn doing(what: Effect) -> &'static str {
         Effect::Snapshot => "is keeping the files safe",
         Effect::Apply { .. } => "is applying the remedy",
         Effect::Measure => "is measuring what changed",
+        Effect::VerifyInLayer => {
+            "is running it in the agent's private layer, and without the change"
+        }
+        Effect::TakeOver => "is taking the change over",
         Effect::Verify => "is running it again",
         Effect::RollBack(Scope::Attempt) => "is undoing this attempt",
         Effect::RollBack(Scope::Incident) => "is undoing everything",
@@ -288,8 +303,12 @@ fn reported(report: &EffectReport) -> String {
     match report {
         EffectReport::Done => "done".into(),
         EffectReport::Failed { reason, .. } => format!("could not: {reason}"),
+        EffectReport::Conflict { paths } => {
+            let paths: Vec<&str> = paths.iter().map(Scrubbed::as_str).collect();
+            format!("nothing was taken over: {} was edited in the same place", paths.join(", "))
+        }
         EffectReport::TimedOut => "took too long and was stopped".into(),
-        EffectReport::NoAgent => "no agent finished in time".into(),
+        EffectReport::NoAgent => "no agent changed anything".into(),
         EffectReport::Measured(change) => format!("measured {}", size(*change)),
         EffectReport::Verified { proof, symptom } => {
             let found = match proof {

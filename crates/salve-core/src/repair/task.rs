@@ -48,6 +48,8 @@ pub fn standing(incident: &Incident) -> TaskStanding {
             Effect::Snapshot
             | Effect::Apply { .. }
             | Effect::Measure
+            | Effect::VerifyInLayer
+            | Effect::TakeOver
             | Effect::Verify
             | Effect::RollBack(_)
             | Effect::Ask
@@ -312,6 +314,7 @@ pub(super) fn tried(view: &IncidentView) -> Vec<String> {
     let told = view.incident().tried().iter().filter_map(|tried| {
         let fate = match tried.fate {
             RemedyFate::Failed => "did not help",
+            RemedyFate::CutShort => "was cut short before it had ended",
             RemedyFate::Denied => "is not allowed",
             RemedyFate::Declined => "was declined",
         };

@@ -83,6 +83,9 @@ fn of_server(event: &ServerEvent) -> String {
             };
             format!("wants {server} {order}")
         }
+        ServerEvent::PageFailed(failure) => {
+            format!("a page of {} failed at {}: {}", failure.server, failure.page, failure.message)
+        }
     }
 }
 

@@ -1,11 +1,12 @@
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::task::Scene;
 use super::*;
 use crate::event::{
     Actor, AgentMark, Change, Effect, EffectReport, Entry, Event, Exit, IncidentEvent,
-    IncidentPolicy, Limits, Mode, PersonOrder, Proof, RemedyKind, RemedyVerdict, ServerEvent,
-    Stage, Symptom,
+    IncidentPolicy, Limits, Mode, PageFailure, PageFailureWay, PersonOrder, Proof, RemedyKind,
+    RemedyVerdict, ServerEvent, Stage, Symptom,
 };
 use crate::incident::testing::{TestIncident, agent, id, person, policy, process, symptom, time};
 use crate::scrub::Scrubbed;
@@ -292,7 +293,8 @@ fn told(story: &TestIncident) -> Vec<String> {
 
 #[test]
 fn the_notices_of_an_agents_repair_have_the_specs_words() {
-    let mut story = awaiting(agent_policy());
+    let listener = Some(Scrubbed::literal("claude-code"));
+    let mut story = awaiting(IncidentPolicy { listener, ..agent_policy() });
     for mark in
         [AgentMark::Started, AgentMark::ReadingLog, AgentMark::ApplyingFix, AgentMark::WroteFiles]
     {
@@ -322,6 +324,24 @@ fn the_notices_of_an_agents_repair_have_the_specs_words() {
         "recovered: Dev server recovered after agent repair!",
     ];
     assert_eq!(told(&story), want);
+}
+
+#[test]
+fn the_agent_that_is_waited_for_is_named_where_it_is_known() {
+    let starts = Some(Scrubbed::literal("codex"));
+    for (policy, want) in [
+        (IncidentPolicy { starts, ..agent_policy() }, "waiting for Codex"),
+        (agent_policy(), "waiting for an agent"),
+    ] {
+        let said = told(&awaiting(policy));
+        assert_eq!(said[1], format!("repair_started: Repair session started — {want}"));
+        let waits = if want.ends_with("Codex") {
+            "Waiting for Codex to begin"
+        } else {
+            "Waiting 30 s for an agent to take up the repair"
+        };
+        assert_eq!(said[2], format!("awaiting_agent: {waits}"));
+    }
 }
 
 #[test]
@@ -417,7 +437,7 @@ fn errors_are_open_crashes_first_with_the_way_to_the_repair() {
         IncidentView::of(over.journal.clone()).unwrap(),
         IncidentView::of(story.journal.clone()).unwrap(),
     ];
-    let got = serde_json::to_value(errors(&views, &Scene::default())).unwrap();
+    let got = serde_json::to_value(errors(&views, &[], &Scene::default())).unwrap();
     assert_eq!(got["open"], 1);
     assert_eq!(got["browserErrors"], json!([]));
     let first = &got["errors"][0];
@@ -429,6 +449,58 @@ fn errors_are_open_crashes_first_with_the_way_to_the_repair() {
     assert_eq!(first["message"], "Dev server crashed (exit 1): it broke");
     assert!(first["hint"].as_str().unwrap().contains("canvas_get_repair_task"));
     assert_eq!(got["errors"][1]["resolved"], true);
+}
+
+#[test]
+fn what_pages_report_is_told_once_however_often_until_the_server_is_started_again() {
+    let text = crate::scrub::Scrubbed::literal;
+    let report = |server, message, place| {
+        Event::Server(ServerEvent::PageFailed(PageFailure {
+            server: text(server),
+            way: PageFailureWay::Uncaught,
+            message: text(message),
+            place: Some(text(place)),
+            page: text("/cart"),
+        }))
+    };
+    let at = |second| Timestamp::from_second(second).unwrap();
+    let by = || Actor::Salve(process(1));
+    let entries: Vec<Entry> = [
+        (10, report("web", "x is not defined", "/src/a.js:3:9")),
+        (20, report("web", "x is not defined", "/src/a.js:3:9")),
+        (30, report("web", "x is not defined", "/src/b.js:1:1")),
+        (40, report("api", "y is null", "/src/c.js:1:1")),
+    ]
+    .into_iter()
+    .zip(1..)
+    .map(|((second, event), seq)| Entry {
+        seq,
+        at: at(second),
+        by: by(),
+        incident: None,
+        event,
+        seal: None,
+    })
+    .collect();
+    let told = |scene: &Scene<'_>| -> Vec<(String, usize)> {
+        let errors = browser_errors(&entries, scene);
+        errors.into_iter().map(|error| (error.place.unwrap(), error.count)).collect()
+    };
+    let row = |place: &str, count| (place.to_owned(), count);
+    let all = [row("/src/c.js:1:1", 1), row("/src/b.js:1:1", 1), row("/src/a.js:3:9", 2)];
+    assert_eq!(told(&Scene::default()), all);
+    let only = Scene { server: Some("web"), ..Scene::default() };
+    assert_eq!(told(&only), all[1..]);
+    let started = Event::Server(ServerEvent::Started {
+        server: text("web"),
+        process: process(2),
+        command: text("npm run dev"),
+        run: text("run"),
+    });
+    let start = Entry { seq: 9, at: at(25), by: by(), incident: None, event: started, seal: None };
+    let servers = servers([&start]);
+    let scene = Scene { servers: &servers, ..Scene::default() };
+    assert_eq!(told(&scene), all[..2], "what an earlier start showed may be mended");
 }
 
 #[test]

@@ -23,7 +23,6 @@ const HEADERS_MAX: usize = 3;
 enum Next {
     /// Nothing that is given to the name.
     Nothing,
-    /// A secret.
     Secret(Find<'static>),
     /// It has not arrived.
     Unknown,
@@ -73,8 +72,15 @@ fn is_first(line: &[u8], at: usize) -> bool {
     matches!(line[..at].trim_ascii(), b"" | b"-")
 }
 
+/// A name that says secret, and what it says of its value.
+#[derive(Clone, Copy)]
+struct SecretName<'t> {
+    text: &'t [u8],
+    meaning: Meaning,
+}
+
 /// Returns the name in `- name: X`, if it says secret.
-fn listed(line: &[u8]) -> Option<(&[u8], Meaning)> {
+fn listed(line: &[u8]) -> Option<SecretName<'_>> {
     let line = line.trim_ascii();
     let line = line.strip_prefix(b"-").unwrap_or(line).trim_ascii_start();
     let name = line.strip_prefix(b"name:")?.trim_ascii();
@@ -82,18 +88,18 @@ fn listed(line: &[u8]) -> Option<(&[u8], Meaning)> {
 }
 
 /// Returns the name in `Content-Disposition: form-data; name="X"`, if it says secret.
-fn part_of_form(line: &[u8]) -> Option<(&[u8], Meaning)> {
+fn part_of_form(line: &[u8]) -> Option<SecretName<'_>> {
     let name = line.strip_prefix(b"Content-Disposition: form-data; name=\"")?;
     told(name.strip_suffix(b"\"")?)
 }
 
-fn told(name: &[u8]) -> Option<(&[u8], Meaning)> {
+fn told(name: &[u8]) -> Option<SecretName<'_>> {
     let plain = name.iter().all(|b| b.is_ascii_alphanumeric() || b"_-.".contains(b));
-    Some((name, name::meaning(name).filter(|_| plain)?))
+    Some(SecretName { text: name, meaning: name::meaning(name).filter(|_| plain)? })
 }
 
 /// Judges the `value:` on the line after the one that ends at `end`.
-fn value_after(text: &[u8], end: usize, name: (&[u8], Meaning)) -> Next {
+fn value_after(text: &[u8], end: usize, name: SecretName<'_>) -> Next {
     let Some(line) = next_line(text, end) else { return Next::Unknown };
     if line.len() > VALUE_LINE_MAX {
         return Next::Nothing;
@@ -106,7 +112,7 @@ fn value_after(text: &[u8], end: usize, name: (&[u8], Meaning)) -> Next {
 }
 
 /// Judges the line after the empty one that ends the head of a form's part.
-fn body_after(text: &[u8], mut end: usize, name: (&[u8], Meaning)) -> Next {
+fn body_after(text: &[u8], mut end: usize, name: SecretName<'_>) -> Next {
     for _ in 0..=HEADERS_MAX {
         let Some(line) = next_line(text, end) else { return Next::Unknown };
         end = line.end;
@@ -122,26 +128,21 @@ fn body_after(text: &[u8], mut end: usize, name: (&[u8], Meaning)) -> Next {
     Next::Nothing
 }
 
-fn judge(
-    text: &[u8],
-    place: Range<usize>,
-    (name, meaning): (&[u8], Meaning),
-    quoted: bool,
-) -> Next {
+fn judge(text: &[u8], place: Range<usize>, name: SecretName<'_>, quoted: bool) -> Next {
     let value = &text[place.clone()];
     let setting = Setting {
         tie: Tie::Loose,
         quoted,
         alone: true,
-        env: name.iter().all(|b| !b.is_ascii_lowercase()),
+        env: name.text.iter().all(|b| !b.is_ascii_lowercase()),
         param: false,
         argument: false,
     };
     let fits = value.len() <= VALUE_LINE_MAX
         && mark::all(value).is_empty()
-        && accepts(meaning, value, setting);
+        && accepts(name.meaning, value, setting);
     if fits {
-        Next::Secret(Find { place, kind: meaning.kind(), rank: rank::NAME })
+        Next::Secret(Find { place, kind: name.meaning.kind(), rank: rank::NAME })
     } else {
         Next::Nothing
     }

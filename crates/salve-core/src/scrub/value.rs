@@ -56,7 +56,6 @@ impl Makeup {
         self.lower + self.upper
     }
 
-    /// Returns whether there is a digit and a letter.
     pub(super) fn has_digit_and_letter(self) -> bool {
         self.digits > 0 && self.letters() > 0
     }

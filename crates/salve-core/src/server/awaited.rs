@@ -17,7 +17,6 @@ pub enum AwaitedThing {
     Service {
         /// Its host, by name or number.
         host: String,
-        /// Its port.
         port: u16,
     },
     /// A file or directory, as the failure names it.

@@ -298,10 +298,12 @@ fn look(line: &str) -> FoundUrl {
     // A shell's or npm's echo of a command may name addresses of any kind.
     let echo = ["> ", "$ ", "+ "].iter().any(|mark| line.trim_start().starts_with(mark));
     let alone = words.len() <= 1 && !has(&DOUBTFUL);
-    match announced || (alone && !echo) {
-        true => FoundUrl::Announced(url),
-        false if echo => FoundUrl::Nothing,
-        false => FoundUrl::Guess(url),
+    if announced || (alone && !echo) {
+        FoundUrl::Announced(url)
+    } else if echo {
+        FoundUrl::Nothing
+    } else {
+        FoundUrl::Guess(url)
     }
 }
 

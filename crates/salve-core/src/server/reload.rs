@@ -79,10 +79,7 @@ const DEBUGGING: [(&str, &[&str]); 4] = [
 
 /// Tells whether a server reloads by itself, from the command lines of its processes.
 pub fn self_reload<'c>(commands: impl IntoIterator<Item = &'c [String]>) -> SelfReload {
-    match commands.into_iter().any(reloads) {
-        true => SelfReload::Reloads,
-        false => SelfReload::Unknown,
-    }
+    if commands.into_iter().any(reloads) { SelfReload::Reloads } else { SelfReload::Unknown }
 }
 
 fn reloads(command: &[String]) -> bool {

@@ -36,6 +36,20 @@ fn listener(line: &str) -> Option<Listener> {
     Some(Listener { address: address(local)?, inode, uid })
 }
 
+/// Returns the client's own socket of a connection: what it is called in `/proc/<pid>/fd`.
+///
+/// One that its client has closed already has no such name any more.
+pub fn client_socket(table: &str, client: SocketAddr, server: SocketAddr) -> Option<u64> {
+    let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
+    let of_line = |line: &str| {
+        let mut fields = line.split_ascii_whitespace();
+        let (local, remote) = (address(fields.nth(1)?)?, address(fields.next()?)?);
+        let is_it = plain(local) == plain(client) && plain(remote) == plain(server);
+        is_it.then(|| fields.nth(6)?.parse().ok()).flatten().filter(|inode| *inode != 0)
+    };
+    table.lines().find_map(of_line)
+}
+
 /// Reads an address such as `0100007F:1F90`.
 fn address(text: &str) -> Option<SocketAddr> {
     let (address, port) = text.split_once(':')?;
@@ -114,6 +128,10 @@ mod tests {
         let got: Vec<_> = listeners(table).collect();
         let address = "127.0.0.1:8080".parse().unwrap();
         assert_eq!(got, [Listener { address, inode: 4711, uid: 1000 }]);
+        let (client, server) = ("127.0.0.1:8080", "127.0.0.1:49153");
+        let [client, server] = [client, server].map(|at| at.parse().unwrap());
+        assert_eq!(client_socket(table, client, server), Some(4712));
+        assert_eq!(client_socket(table, server, client), None, "that is the other end");
         let six = "   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 9 1 0000000000000000 100 0 0 10 0";
         let address = "[::1]:3000".parse().unwrap();
         assert_eq!(listeners(six).collect::<Vec<_>>(), [Listener { address, inode: 9, uid: 0 }]);

@@ -5,7 +5,7 @@ use crate::event::{Amounts, Limits, Resource};
 
 /// The costs of one run of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct StepCosts {
+pub(crate) struct StepCosts {
     /// What was spent in this run, the step at work excepted.
     pub(super) booked: Amounts,
     /// What the step at work has cost until now.
@@ -14,10 +14,15 @@ pub(super) struct StepCosts {
 
 impl StepCosts {
     /// Takes in what the step at work has cost; the larger of two such statements counts.
-    pub(super) fn charge(&mut self, spent: Amounts) -> EntryTaken {
+    pub(crate) fn charge(&mut self, spent: Amounts) -> EntryTaken {
         let known = self.at_work.as_mut().ok_or(NotTaken::Unexpected)?;
         *known = known.max(spent);
         Ok(())
+    }
+
+    /// Adds time that no step at work was charged with.
+    pub(crate) fn spend_time(&mut self, wall_ms: u64) {
+        self.booked = self.booked.plus(Amounts { wall_ms, ..Amounts::default() });
     }
 
     /// Books what the step at work has cost.

@@ -3,8 +3,9 @@
 use crate::event::{Amounts, Entry, LoopEnd, RoleEnd};
 use crate::scrub::Scrubbed;
 
+use super::position::StepPlace;
 use super::{
-    EndRule, EntryTaken, NotTaken, ProgressMark, StepMachine, StepPlace, StepTerms, StepWish,
+    EndRule, EntryTaken, NotTaken, ProgressMark, StepCosts, StepMachine, StepTerms, StepWish,
     StepsStanding,
 };
 
@@ -13,7 +14,9 @@ impl StepMachine {
     pub(crate) fn settle_wishes(&mut self) {
         self.parks = 0;
         self.interrupted |= self.costs.at_work.is_some();
-        if let (Some(StepWish::Skip), &StepPlace::At { step, .. }) = (self.wish, &self.place) {
+        if let (Some(StepWish::Skip), &StepPlace::At { step, .. }) =
+            (self.wish, &self.position.place)
+        {
             self.costs.settle();
             self.heed_wish(step);
         }
@@ -23,11 +26,9 @@ impl StepMachine {
     /// Goes on where it was left; what is over begins anew with the next pass.
     pub(crate) fn go_on(&mut self, entry: &Entry, terms: StepTerms) {
         if let StepsStanding::Ended(_) = self.standing {
-            self.before = self.pass;
+            self.position.begin_run();
             self.stamps.run_since = entry.seq.saturating_sub(1);
-            self.place = StepPlace::Between;
-            self.costs.booked = Amounts::default();
-            self.costs.at_work = None;
+            self.costs = StepCosts::default();
             self.interrupted = false;
             self.progress.marks.clear();
         }
@@ -51,10 +52,7 @@ impl StepMachine {
 
     /// Begins a pass, with the terms that hold from here on.
     pub(crate) fn pass_began(&mut self, pass: u32, terms: StepTerms, entry: &Entry) -> EntryTaken {
-        if self.place != StepPlace::Between || pass != self.pass.saturating_add(1) {
-            return Err(NotTaken::Unexpected);
-        }
-        self.pass = pass;
+        self.position.begin_pass(pass)?;
         self.terms = terms;
         self.standing = StepsStanding::Running;
         self.stamps.began = entry.at;
@@ -65,17 +63,17 @@ impl StepMachine {
     /// Ends a pass whose promise was not kept, or that made none.
     pub(crate) fn pass_ended(&mut self, left: Option<ProgressMark>) {
         self.progress.marks.extend(left);
-        self.place = StepPlace::Between;
+        self.position.place = StepPlace::Between;
     }
 
     /// Takes in that the promise is kept.
     pub(crate) fn promise_kept(&mut self) {
-        self.place = StepPlace::Kept;
+        self.position.place = StepPlace::Kept;
     }
 
     /// Takes in that a step is being worked on.
     pub(crate) fn step_began(&mut self, step: usize) -> EntryTaken {
-        if self.at_step() != Some(step) {
+        if self.position.at_step() != Some(step) {
             return Err(NotTaken::Unexpected);
         }
         // What an attempt that was cut off has cost stays.
@@ -86,15 +84,10 @@ impl StepMachine {
         Ok(())
     }
 
-    /// Takes in what the step at work has cost; the larger of two such statements counts.
-    pub(crate) fn charged(&mut self, spent: Amounts) -> EntryTaken {
-        self.costs.charge(spent)
-    }
-
     /// Takes in how work on a step ended.
     pub(crate) fn step_ended(&mut self, end: &RoleEnd) {
         self.costs.settle();
-        let StepPlace::At { step, short } = &mut self.place else { return };
+        let StepPlace::At { step, short } = &mut self.position.place else { return };
         let at = *step;
         match end {
             RoleEnd::Done => {
@@ -120,11 +113,6 @@ impl StepMachine {
         if self.standing != StepsStanding::Stopped {
             self.standing = StepsStanding::Waits { reason };
         }
-    }
-
-    /// Adds time that no step at work was charged with.
-    pub(crate) fn spend_time(&mut self, wall_ms: u64) {
-        self.costs.booked = self.costs.booked.plus(Amounts { wall_ms, ..Amounts::default() });
     }
 
     /// Takes in that the user stopped it.
@@ -157,9 +145,7 @@ impl StepMachine {
 
     /// Sets the counters of the present step to zero and lets it be tried, however it stood.
     pub(crate) fn try_afresh(&mut self) {
-        if let StepPlace::At { short, .. } = &mut self.place {
-            short.clear();
-        }
+        self.position.forgive();
         self.progress.marks.clear();
         self.parks = 0;
         self.standing = StepsStanding::Running;
@@ -167,7 +153,7 @@ impl StepMachine {
 
     /// Goes back to a step, in a pass of its own.
     pub(crate) fn branch(&mut self, step: usize) {
-        self.pass = self.pass.saturating_add(1);
+        self.position.branch_off();
         self.interrupted = false;
         self.standing = StepsStanding::Running;
         self.advance(step);
@@ -179,14 +165,7 @@ impl StepMachine {
             // They are of the attempts at one step.
             self.progress.marks.clear();
         }
-        let is_there = step < self.terms.steps.len();
-        self.place = match self.terms.end {
-            EndRule::Promise | EndRule::LastStep if is_there => {
-                StepPlace::At { step, short: Vec::new() }
-            }
-            EndRule::Promise => StepPlace::AllDone,
-            EndRule::LastStep => StepPlace::Kept,
-        };
+        self.position.go_to(step, &self.terms);
     }
 }
 

@@ -11,6 +11,7 @@
 mod costs;
 mod follow;
 mod orders;
+mod position;
 mod progress;
 mod stamps;
 mod view;
@@ -25,7 +26,8 @@ pub use progress::ProgressMark;
 pub(crate) use progress::ProgressMarks;
 pub use stamps::StepStamps;
 
-use self::costs::StepCosts;
+pub(crate) use costs::StepCosts;
+use position::{StepPlace, StepPosition};
 
 use crate::event::{Actor, Entry, Limits, LoopEnd, Resource};
 use crate::scrub::Scrubbed;
@@ -35,22 +37,20 @@ use crate::scrub::Scrubbed;
 pub struct StepMachine {
     terms: StepTerms,
     standing: StepsStanding,
-    /// The last pass over the list that began; 0 before the first.
-    pass: u32,
-    /// The last pass before this run of the list.
-    before: u32,
-    place: StepPlace,
-    costs: StepCosts,
+    /// Which step is due, in which pass.
+    pub(crate) position: StepPosition,
+    pub(crate) costs: StepCosts,
     /// Whether a step was cut off at its work.
     interrupted: bool,
     /// What each pass of this run left, or each attempt at the present step.
-    progress: ProgressMarks,
+    pub(crate) progress: ProgressMarks,
     parks: u32,
     /// Who paused it.
     paused: Option<Scrubbed>,
     /// What was ordered about the step at work.
     wish: Option<StepWish>,
-    stamps: StepStamps,
+    /// When it was last heard of, and who drives it.
+    pub(crate) stamps: StepStamps,
 }
 
 /// The terms under which a list of steps is gone through.
@@ -119,24 +119,6 @@ pub enum StepsStanding {
     Ended(LoopEnd),
 }
 
-/// Where in its list a machine is.
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum StepPlace {
-    /// Between two passes.
-    Between,
-    /// At a step that is not done.
-    At {
-        /// Its number, from 0.
-        step: usize,
-        /// What was wrong with each attempt at it.
-        short: Vec<Scrubbed>,
-    },
-    /// All steps are done, and whoever owns the list has to judge the promise.
-    AllDone,
-    /// The end rule is met.
-    Kept,
-}
-
 /// What becomes of a step at work once it has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum StepWish {
@@ -149,7 +131,6 @@ enum StepWish {
 /// What is to be done next with a list of steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StepMove {
-    /// Begin this pass.
     BeginPass(u32),
     /// Work on a step.
     Step {
@@ -187,24 +168,12 @@ pub enum NotTaken {
 pub type EntryTaken = Result<(), NotTaken>;
 
 impl StepMachine {
-    /// Returns the stamps, to be set by what is heard.
-    pub(crate) fn stamps_mut(&mut self) -> &mut StepStamps {
-        &mut self.stamps
-    }
-
-    /// Returns what passes or attempts left, to be added to.
-    pub(crate) fn progress_mut(&mut self) -> &mut ProgressMarks {
-        &mut self.progress
-    }
-
     /// Makes a machine of the entry that starts its list.
     pub(crate) fn start(terms: StepTerms, entry: &Entry) -> Self {
         Self {
             terms,
             standing: StepsStanding::Running,
-            pass: 0,
-            before: 0,
-            place: StepPlace::Between,
+            position: StepPosition::start(),
             costs: StepCosts::default(),
             interrupted: false,
             progress: ProgressMarks::default(),
@@ -226,7 +195,7 @@ impl StepMachine {
             StepsStanding::Parked { until, .. } if now < *until => return StepMove::Wait(*until),
             StepsStanding::Parked { .. } | StepsStanding::Running => {}
         }
-        let next = match &self.place {
+        let next = match &self.position.place {
             StepPlace::Kept => StepMove::End(LoopEnd::Completed),
             StepPlace::AllDone => StepMove::Judge,
             StepPlace::Between => self.between(),
@@ -236,16 +205,16 @@ impl StepMachine {
     }
 
     fn between(&self) -> StepMove {
-        let done = self.pass.saturating_sub(self.before);
+        let done = self.position.passes();
         let most = self.terms.limits.attempts;
-        if self.pass > self.before && self.progress.unchanged() >= self.terms.stuck_after {
+        if done > 0 && self.progress.unchanged() >= self.terms.stuck_after {
             StepMove::End(LoopEnd::Stuck)
         } else if let Some(resource) = self.costs.used_up(&self.terms.limits) {
             StepMove::End(LoopEnd::Limit(resource))
         } else if most.is_some_and(|most| u64::from(done) >= most) {
             StepMove::End(LoopEnd::Limit(Resource::Attempts))
         } else {
-            StepMove::BeginPass(self.pass.saturating_add(1))
+            StepMove::BeginPass(self.position.next_pass())
         }
     }
 

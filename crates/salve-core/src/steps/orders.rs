@@ -4,9 +4,8 @@
 //! A pause lets what runs come to its end and begins nothing else. Everything else acts at once: a
 //! step at work is ended first, so that what it cost is counted.
 
-use super::{
-    EntryTaken, NotTaken, Skipping, StepMachine, StepMove, StepPlace, StepWish, StepsStanding,
-};
+use super::position::StepPlace;
+use super::{EntryTaken, NotTaken, Skipping, StepMachine, StepMove, StepWish, StepsStanding};
 use crate::event::{Actor, PersonOrder};
 use crate::scrub::Scrubbed;
 
@@ -90,7 +89,9 @@ impl StepMachine {
 
     /// Leaves the step out that is due, if it may be.
     fn skip(&mut self) -> EntryTaken {
-        let StepPlace::At { step, .. } = self.place else { return Err(NotTaken::Unexpected) };
+        let StepPlace::At { step, .. } = self.position.place else {
+            return Err(NotTaken::Unexpected);
+        };
         let skipping = self.terms.steps.get(step).map(|rule| rule.skipping);
         if !self.goes_on() || skipping != Some(Skipping::Allowed) {
             return Err(NotTaken::Unexpected);
@@ -110,7 +111,7 @@ impl StepMachine {
 
     /// Does what was ordered about the work on `step`, which has ended.
     pub(super) fn heed_wish(&mut self, step: usize) {
-        let is_there = self.at_step() == Some(step);
+        let is_there = self.position.at_step() == Some(step);
         match self.wish.take() {
             Some(StepWish::Skip) if is_there => self.leave_out(step),
             Some(StepWish::Ask) if self.standing != StepsStanding::Stopped => self.ask(),

@@ -1,20 +1,10 @@
 //! What is known of a list of steps.
 
-use super::{ProgressMarks, StepMachine, StepPlace, StepStamps, StepTerms, StepsStanding};
+use super::{StepMachine, StepTerms, StepsStanding};
 use crate::event::{Amounts, Resource};
 use crate::scrub::Scrubbed;
 
 impl StepMachine {
-    /// Returns when it was last heard of, and who drives it.
-    pub fn stamps(&self) -> &StepStamps {
-        &self.stamps
-    }
-
-    /// Returns what its passes or attempts left.
-    pub(crate) fn progress(&self) -> &ProgressMarks {
-        &self.progress
-    }
-
     /// Returns the terms in force.
     pub fn terms(&self) -> &StepTerms {
         &self.terms
@@ -23,42 +13,6 @@ impl StepMachine {
     /// Returns how it stands.
     pub fn standing(&self) -> &StepsStanding {
         &self.standing
-    }
-
-    /// Returns the last pass over the list that began; 0 before the first.
-    pub fn pass(&self) -> u32 {
-        self.pass
-    }
-
-    /// Returns how many passes this run has begun.
-    pub fn passes(&self) -> u32 {
-        self.pass.saturating_sub(self.before)
-    }
-
-    /// Returns the step that is due or at work, by its number from 0.
-    pub fn at_step(&self) -> Option<usize> {
-        match self.place {
-            StepPlace::At { step, .. } => Some(step),
-            StepPlace::Between | StepPlace::AllDone | StepPlace::Kept => None,
-        }
-    }
-
-    /// Returns whether all steps are done and the promise is to be judged.
-    pub(crate) fn is_all_done(&self) -> bool {
-        self.place == StepPlace::AllDone
-    }
-
-    /// Returns whether the last pass that began is over.
-    pub fn is_between(&self) -> bool {
-        self.place == StepPlace::Between
-    }
-
-    /// Returns what was wrong with each attempt at the present step.
-    pub fn complaints(&self) -> &[Scrubbed] {
-        match &self.place {
-            StepPlace::At { short, .. } => short,
-            StepPlace::Between | StepPlace::AllDone | StepPlace::Kept => &[],
-        }
     }
 
     /// Returns whether the step that is due was cut off at its work before.

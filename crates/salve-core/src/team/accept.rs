@@ -59,7 +59,6 @@ pub enum Refused {
     /// There is no such check.
     #[error("there is no check `{given}`")]
     NoCheck {
-        /// What was given.
         given: Scrubbed,
         /// The checks there are.
         known: Vec<String>,
@@ -179,9 +178,10 @@ fn words<'t>(what: &'static str, text: &'t str, most: usize) -> Result<&'t str, 
     if text.is_empty() {
         return Err(Refused::Empty(what));
     }
-    match text.chars().any(|c| is_unseen(c) && !matches!(c, '\n' | '\r' | '\t')) {
-        true => Err(Refused::Unseen(what)),
-        false => Ok(text),
+    if text.chars().any(|c| is_unseen(c) && !matches!(c, '\n' | '\r' | '\t')) {
+        Err(Refused::Unseen(what))
+    } else {
+        Ok(text)
     }
 }
 
@@ -217,9 +217,10 @@ fn path(path: &str, scrubber: &Scrubber) -> Result<Scrubbed, Refused> {
     }
     let leads_out =
         path.starts_with(['/', '~', '\\']) || path.split(['/', '\\']).any(|p| p == "..");
-    match leads_out {
-        true => Err(Refused::Outside(scrubber.scrub(path))),
-        false => Ok(scrubber.scrub(path.strip_prefix("./").unwrap_or(path))),
+    if leads_out {
+        Err(Refused::Outside(scrubber.scrub(path)))
+    } else {
+        Ok(scrubber.scrub(path.strip_prefix("./").unwrap_or(path)))
     }
 }
 

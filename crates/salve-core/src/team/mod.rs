@@ -34,7 +34,6 @@ pub enum About {
 /// An issue that somebody reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Issue {
-    /// Its id.
     pub id: IssueId,
     /// When it was reported.
     pub at: Timestamp,
@@ -48,7 +47,6 @@ pub struct Issue {
     pub files: Vec<Scrubbed>,
     /// Whether Salve may act on it.
     pub auto_fix: bool,
-    /// What settled it.
     pub settled: Option<IssueSettled>,
 }
 
@@ -69,7 +67,6 @@ pub struct TeamProposal {
     pub at: Timestamp,
     /// By whom.
     pub by: Actor,
-    /// What it is about.
     pub about: About,
     /// What is to be tried.
     pub fix: Fix,

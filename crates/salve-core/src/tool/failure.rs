@@ -66,7 +66,6 @@ pub enum CallReach {
     Unknown,
 }
 
-/// A call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedCall {
     /// The tool, or the command.

@@ -19,12 +19,10 @@ pub enum KillTarget {
     Named {
         /// The program that does it.
         program: String,
-        /// Its words.
         words: String,
     },
     /// All processes that the user may end.
     Everyone,
-    /// One process.
     Process(u32),
     /// One process group.
     Group(u32),
@@ -74,9 +72,7 @@ fn killed_by_number(words: &[String]) -> Vec<KillTarget> {
 /// What Claude Code tells a hook.
 #[derive(Clone, Debug, Deserialize)]
 pub struct HookInput {
-    /// Which event it is.
     pub hook_event_name: String,
-    /// The tool.
     #[serde(default)]
     pub tool_name: String,
     /// Its arguments.

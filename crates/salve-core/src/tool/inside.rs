@@ -37,6 +37,9 @@ struct InsideText {
 struct AutoHealText {
     enabled: bool,
     max_retries: u32,
+    /// What holds the commands of `salve` holds none of a function's own.
+    #[serde(rename = "fix_timeout_ms")]
+    _fix_timeout_ms: Option<u64>,
     vpn_script: Option<String>,
     clusters: BTreeMap<String, String>,
     rules: Vec<RuleText>,
@@ -47,6 +50,7 @@ impl Default for AutoHealText {
         Self {
             enabled: true,
             max_retries: 1,
+            _fix_timeout_ms: None,
             vpn_script: None,
             clusters: BTreeMap::new(),
             rules: Vec::new(),
@@ -92,6 +96,8 @@ impl InsideSettings {
             hints: ToolHints { is_read_only: tool.read_only, is_idempotent: tool.idempotent },
             cluster: tool.cluster,
             verify: tool.verify,
+            // Whoever calls a function of their own waits for it as they like.
+            timeout_ms: None,
         };
         let tools = read.tools.into_iter();
         Ok(Self {
@@ -148,6 +154,7 @@ impl InsideHealing {
             hints: tool.hints,
             cluster: (tool.cluster != "auto").then(|| tool.cluster.to_owned()),
             verify: None,
+            timeout_ms: None,
         };
         let mut table = settings.table.clone();
         table.tools.insert(0, (ToolPattern::new(tool.name), terms));

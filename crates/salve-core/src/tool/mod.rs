@@ -8,3 +8,4 @@ pub mod inside;
 pub mod rule;
 pub mod rule_text;
 pub mod session;
+pub mod several;

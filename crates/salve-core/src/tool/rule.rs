@@ -152,6 +152,8 @@ pub struct ToolTerms {
     pub cluster: Option<String>,
     /// The command or tool that shows what a call did.
     pub verify: Option<String>,
+    /// How long a call may take, in milliseconds.
+    pub timeout_ms: Option<u64>,
 }
 
 /// What may be done about one failed call.
@@ -179,6 +181,7 @@ impl HealTable {
             terms.hints.is_idempotent |= said.hints.is_idempotent;
             terms.cluster = terms.cluster.or_else(|| said.cluster.clone());
             terms.verify = terms.verify.or_else(|| said.verify.clone());
+            terms.timeout_ms = terms.timeout_ms.or(said.timeout_ms);
         }
         terms
     }

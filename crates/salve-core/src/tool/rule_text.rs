@@ -24,7 +24,6 @@ pub struct RuleText {
     pub call: Option<RuleCall>,
     /// Whether the server is started again.
     pub restart: bool,
-    /// What is waited for.
     pub wait: Option<RuleWait>,
     /// What the command may write to outside of the project.
     pub writes: Vec<String>,
@@ -41,7 +40,6 @@ pub struct RuleCall {
     pub args: BTreeMap<String, String>,
 }
 
-/// What a rule waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RuleWait {

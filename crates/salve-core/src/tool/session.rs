@@ -7,6 +7,7 @@
 //! **Invariant:** a request that may have acted is never sent twice.
 
 mod hints;
+mod limits;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
@@ -16,6 +17,7 @@ use serde::Deserialize;
 use super::envelope::{Envelope, MessageId};
 use super::rule::ToolPattern;
 pub use hints::ToolHints;
+pub use limits::ToolTimeLimit;
 
 /// Requests that only ask, or that set what they set however often they come.
 const REPEATABLE_METHODS: [&str; 13] = [
@@ -145,6 +147,7 @@ pub struct ProxySession {
     withdrawn: Vec<MessageId>,
     hints: HashMap<String, ToolHints>,
     declared: Vec<(ToolPattern, ToolHints)>,
+    limits: Vec<ToolTimeLimit>,
 }
 
 impl ProxySession {
@@ -289,7 +292,11 @@ impl ProxySession {
         if self.own_calls.remove(id) {
             return FromServer::OwnAnswer(id.clone());
         }
-        let Some(request) = self.waiting.remove(id) else { return FromServer::Pass };
+        let Some(request) = self.waiting.remove(id) else {
+            // Whoever answers a call twice that is being healed would answer the client twice.
+            let is_answered = self.healing.contains(id);
+            return if is_answered { FromServer::Drop } else { FromServer::Pass };
+        };
         self.has_answered = true;
         match (&*request.method, line) {
             ("initialize", line) => {

@@ -24,13 +24,14 @@ pub struct IncidentView {
     answers: Vec<GivenAnswer>,
     /// What went wrong last with a remedy that was applied.
     trouble: Option<Scrubbed>,
+    /// The files in which the last change that could not be brought in conflicts with others' edits.
+    conflicts: Vec<Scrubbed>,
     closed_at: Option<Timestamp>,
 }
 
 /// One entry and what came of it.
 #[derive(Clone, Debug)]
 pub struct IncidentViewLine {
-    /// The entry.
     pub entry: Entry,
     /// The attempt it belongs to, from 1.
     pub attempt: u32,
@@ -57,6 +58,8 @@ pub struct AgentWork {
     pub measured: Option<Change>,
     /// Whether waiting for it ended without its having finished.
     pub overdue: bool,
+    /// Whether Salve started it, and knows when it ended.
+    pub was_started: bool,
 }
 
 impl AgentWork {
@@ -94,6 +97,7 @@ impl IncidentView {
             questions: Vec::new(),
             answers: Vec::new(),
             trouble: None,
+            conflicts: Vec::new(),
             closed_at: None,
         };
         view.add(first, 1, None);
@@ -142,13 +146,17 @@ impl IncidentView {
                 };
             }
             IncidentEvent::AgentLaunched { agent, .. } => {
-                self.work_mut(attempt).agent = Some(agent.clone());
+                let work = self.work_mut(attempt);
+                (work.agent, work.was_started) = (Some(agent.clone()), true);
             }
             IncidentEvent::Finished { report: EffectReport::NoAgent, .. } => {
                 self.work_mut(attempt).overdue = true;
             }
             IncidentEvent::Finished { report: EffectReport::Measured(change), .. } => {
                 self.work_mut(attempt).measured = Some(*change);
+            }
+            IncidentEvent::Finished { report: EffectReport::Conflict { paths }, .. } => {
+                self.conflicts.clone_from(paths);
             }
             _ => {}
         }
@@ -300,6 +308,11 @@ impl IncidentView {
     /// Returns the remedy that was applied last.
     pub fn last_applied(&self) -> Option<&RemedyTried> {
         self.remedies.iter().rev().find(|remedy| remedy.applied.is_some())
+    }
+
+    /// Returns the files in which the last change that could not be brought in conflicts with others' edits.
+    pub fn conflicts(&self) -> &[Scrubbed] {
+        &self.conflicts
     }
 
     /// Returns what went wrong last with a remedy that was applied.

@@ -216,6 +216,7 @@ impl RemedyTried {
             | EffectReport::Failed { .. }
             | EffectReport::TimedOut
             | EffectReport::NoAgent
+            | EffectReport::Conflict { .. }
             | EffectReport::Measured(_) => return,
         };
         let took = |applied: &AppliedRemedy| entry.at.duration_since(applied.at).as_millis();
@@ -254,7 +255,10 @@ fn application_end(report: &EffectReport) -> (Fulfilment, Option<i32>, Option<Sc
             let error = Scrubbed::literal("it outlived its time-out");
             (Fulfilment::Failed, None, Some(error))
         }
-        EffectReport::NoAgent | EffectReport::Measured(_) | EffectReport::Verified { .. } => {
+        EffectReport::NoAgent
+        | EffectReport::Conflict { .. }
+        | EffectReport::Measured(_)
+        | EffectReport::Verified { .. } => {
             (Fulfilment::NotRun, None, Some(Scrubbed::literal("nobody ran it")))
         }
     }

@@ -193,6 +193,23 @@ fn an_address_may_turn_up_at_any_time() {
 }
 
 #[test]
+fn a_server_that_stays_well_is_looked_at_more_seldom() {
+    let terms = WatchTerms { soak_ms: 0, ..terms(Strictness::Lenient) };
+    let (mut watch, mut now, mut looks) = (Watch::new(terms, Address::Known), 0, Vec::new());
+    while looks.len() < 6 {
+        match watch.due(now) {
+            Due::Probe => {
+                looks.push(now);
+                watch.hear(now, ServerSight::Answered(Good));
+            }
+            Due::At(at) => now = at,
+            Due::Nothing => break,
+        }
+    }
+    assert_eq!(looks, [0, 100, 300, 600, 900, 1_200]);
+}
+
+#[test]
 fn without_liveness_nobody_looks_at_a_server_that_is_well() {
     let terms = WatchTerms { liveness_ms: 0, ..terms(Strictness::Lenient) };
     let watch = Watch::new(terms, Address::Known);

@@ -1,25 +1,20 @@
 //! One run from its first line to its end.
 
-use std::fs::File;
-use std::io::{self, BufRead, BufReader, Read};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use salve_core::agent::{AgentVerdict, Dialect, Sign, Stream, TokenPrices, Trouble};
+use salve_core::agent::{AgentStream, AgentVerdict, Dialect, Sign, TokenPrices, Trouble};
 use salve_core::event::{Amounts, Exit, Resource};
 use salve_core::scrub::Scrubber;
 
 use super::host::{Family, Started};
+use super::outlets::{read_complaints, read_lines};
 use super::vitals::Vitals;
-use super::{Activity, AgentBounds, AgentEvent, End, Ending, needs_result};
+use super::{Activity, AgentBounds, AgentEvent, End, Ending};
 
 /// How many lines may wait to be read; an agent that prints faster has to wait.
 pub(super) const INBOX: usize = 64;
-/// The longest line that is read; longer ones are passed over.
-const LONGEST_LINE: usize = 4 << 20;
-/// How much of its complaints is kept.
-const COMPLAINTS: usize = 8 << 10;
 /// How long an agent may take to end by itself.
 const GRACE: Duration = Duration::from_secs(3);
 /// How long the rest of the output is waited for once the process has ended.
@@ -33,6 +28,8 @@ const LOOK: Duration = Duration::from_secs(1);
 pub(super) enum Message {
     /// It printed a line; nothing if the line was too long.
     Line(Option<String>),
+    /// It complained on stderr.
+    Complaint(String),
     /// It has closed its output.
     Closed,
     /// Somebody wants it to stop.
@@ -48,7 +45,7 @@ enum OutputState {
 
 /// What is known of a run.
 pub(super) struct Drive {
-    stream: Stream,
+    stream: AgentStream,
     dialect: Dialect,
     bounds: AgentBounds,
     scrubber: Scrubber,
@@ -59,6 +56,8 @@ pub(super) struct Drive {
     trouble: Option<(Trouble, String)>,
     /// The kind of trouble that was told last: one that goes on is told once.
     told_trouble: Option<Trouble>,
+    /// What it waits for before it asks its service again, if that was its last word.
+    waited_for: Option<Trouble>,
     result: Option<(AgentVerdict, String)>,
     output: OutputState,
 }
@@ -72,7 +71,7 @@ impl Drive {
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Self {
         Self {
-            stream: Stream::new(dialect).with_prices(prices),
+            stream: AgentStream::new(dialect).with_prices(prices),
             dialect,
             bounds,
             scrubber,
@@ -82,6 +81,7 @@ impl Drive {
             too_long: 0,
             trouble: None,
             told_trouble: None,
+            waited_for: None,
             result: None,
             output: OutputState::Open,
         }
@@ -98,7 +98,7 @@ impl Drive {
         let Started { family, output, errors } = started;
         let complaints = Arc::new(Mutex::new(String::new()));
         read_lines(output, outbox.clone());
-        let complained = read_complaints(errors, Arc::clone(&complaints));
+        let complained = read_complaints(errors, Arc::clone(&complaints), outbox.clone());
         let cut = self.follow(&family, inbox, begun);
         let left = if cut.is_some() { 0 } else { family.orphans() };
         // Whatever it left behind ends with it.
@@ -147,7 +147,7 @@ impl Drive {
                     return None;
                 }
                 if ended.is_none() && vitals.look(now) >= self.bounds.idle {
-                    return Some(End::Idle);
+                    return Some(self.waited_for.map_or(End::Idle, End::Failed));
                 }
                 next_look = now + look;
             }
@@ -158,9 +158,19 @@ impl Drive {
             let pause = if self.output == OutputState::Closed { Duration::ZERO } else { pause };
             match inbox.recv_timeout(pause) {
                 Ok(Message::Line(line)) => {
-                    vitals.heard(Instant::now());
-                    if let Some(end) = self.take(line.as_deref()) {
+                    let end = self.take(line.as_deref());
+                    self.note_life(&mut vitals);
+                    if let Some(end) = end {
                         return Some(end);
+                    }
+                }
+                Ok(Message::Complaint(line)) => {
+                    if let Some(sign) = self.stream.complaint(&line) {
+                        let end = self.take_sign(&sign);
+                        self.note_life(&mut vitals);
+                        if let Some(end) = end {
+                            return Some(end);
+                        }
                     }
                 }
                 Ok(Message::Stop) => return Some(End::Stopped),
@@ -172,13 +182,21 @@ impl Drive {
         }
     }
 
+    /// Takes in that it said something: that it sleeps, or anything else.
+    fn note_life(&self, vitals: &mut Vitals) {
+        match self.waited_for {
+            Some(_) => vitals.fell_asleep(Instant::now()),
+            None => vitals.heard(Instant::now()),
+        }
+    }
+
     /// Takes in what was printed before the end.
     fn drain(&mut self, inbox: &Receiver<Message>) {
         let until = Instant::now() + REST;
         while self.output == OutputState::Open {
             match inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
                 Ok(Message::Line(line)) => _ = self.take(line.as_deref()),
-                Ok(Message::Stop) => {}
+                Ok(Message::Stop | Message::Complaint(_)) => {}
                 Ok(Message::Closed) | Err(_) => self.output = OutputState::Closed,
             }
         }
@@ -190,24 +208,38 @@ impl Drive {
             self.too_long += 1;
             return None;
         };
+        // Whatever it says now, it no longer sleeps, unless it says just that.
+        self.waited_for = None;
         let mut refused = None;
         for sign in self.stream.line(line) {
-            match &sign {
-                Sign::Retry { kind, text } => {
-                    self.trouble = Some((*kind, text.clone()));
-                    refused = Some(*kind).filter(|kind| kind.is_refusal());
-                }
-                Sign::Result { verdict, text } => self.result = Some((*verdict, text.clone())),
-                Sign::Trouble { kind, text } => self.trouble = Some((*kind, text.clone())),
-                Sign::Session { .. } | Sign::Said(_) | Sign::Used { .. } | Sign::Spent(_) => {}
-            }
-            self.tell(&sign);
+            refused = refused.or(self.take_sign(&sign));
         }
         match self.result {
             // It has done its work: stopping it now would save nothing.
             Some(_) => None,
-            None => refused.map(End::Failed).or_else(|| self.over().map(End::OverBudget)),
+            None => refused.or_else(|| self.over().map(End::OverBudget)),
         }
+    }
+
+    /// Takes one sign in; returns why the run has to be ended, if its service leaves no hope.
+    fn take_sign(&mut self, sign: &Sign) -> Option<End> {
+        let mut refused = None;
+        match sign {
+            Sign::Retry { kind, text, pause } => {
+                self.trouble = Some((*kind, text.clone()));
+                self.waited_for = Some(*kind);
+                let is_too_long = pause.is_some_and(|pause| pause >= self.bounds.idle);
+                refused = Some(*kind).filter(|kind| kind.is_refusal() || is_too_long);
+            }
+            Sign::Result { verdict, text } => self.result = Some((*verdict, text.clone())),
+            Sign::Trouble { kind, text } => self.trouble = Some((*kind, text.clone())),
+            Sign::Session { .. } | Sign::Said(_) | Sign::Used { .. } | Sign::Spent(_) => {}
+        }
+        // Of one that is ended for it, the ending tells.
+        if refused.is_none() {
+            self.tell(sign);
+        }
+        refused.map(End::Failed)
     }
 
     /// Passes on what the agent does, but not faster than anybody can read.
@@ -234,10 +266,9 @@ impl Drive {
             Sign::Session { id } => Activity::Session(scrub(id)),
             Sign::Said(text) => Activity::Said(scrub(text)),
             Sign::Used { tool } => Activity::Used(scrub(tool)),
-            Sign::Trouble { kind, text } | Sign::Retry { kind, text } => {
-                Activity::Trouble(*kind, scrub(text))
-            }
-            Sign::Spent(_) | Sign::Result { .. } => return None,
+            Sign::Retry { kind, text, .. } => Activity::Trouble(*kind, scrub(text)),
+            // What it does not try again ends it soon, and the ending tells why.
+            Sign::Trouble { .. } | Sign::Spent(_) | Sign::Result { .. } => return None,
         })
     }
 
@@ -267,13 +298,14 @@ impl Drive {
     /// Says how it ended, and what its last word is.
     fn judge(&self, cut: Option<End>, exit: &Exit, complaints: &str) -> (End, String) {
         let last = complaints.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
-        let said = self.result.as_ref().map_or(last, |(_, text)| text).to_owned();
         if let (Some(End::Failed(kind)), Some((_, text))) = (cut, &self.trouble) {
             return (End::Failed(kind), text.clone());
         }
         if let Some(end) = cut {
-            return (end, said);
+            // What stands last on its stderr is not why it was ended.
+            return (end, self.result.as_ref().map(|(_, text)| text.clone()).unwrap_or_default());
         }
+        let said = self.result.as_ref().map_or(last, |(_, text)| text).to_owned();
         let failed = || match &self.trouble {
             Some((kind, text)) => (End::Failed(*kind), text.clone()),
             None => (End::Failed(Trouble::of(complaints)), said.clone()),
@@ -282,64 +314,9 @@ impl Drive {
             (Some((AgentVerdict::Finished, _)), Exit::Code(0)) => (End::Finished, said),
             (Some((AgentVerdict::Finished, _)), _) => failed(),
             (Some((AgentVerdict::Failed, _)), _) => failed(),
-            (None, Exit::Code(0)) if needs_result(self.dialect) => (End::NoResult, said),
+            (None, Exit::Code(0)) if self.dialect.names_result() => (End::NoResult, said),
             (None, Exit::Code(0)) => (End::Finished, said),
             (None, _) => failed(),
         }
     }
-}
-
-/// Sends each line on, and that there are no more.
-fn read_lines(output: File, outbox: SyncSender<Message>) {
-    let read = move || {
-        let mut output = BufReader::with_capacity(1 << 16, output);
-        let mut line = Vec::new();
-        while let Ok(Some(kept)) = next_line(&mut output, &mut line) {
-            let line = kept.then(|| String::from_utf8_lossy(&line).into_owned());
-            if outbox.send(Message::Line(line)).is_err() {
-                return;
-            }
-        }
-        let _ = outbox.send(Message::Closed);
-    };
-    // Without a thread to read it the output counts as closed, and the run ends by its limits.
-    let _ = std::thread::Builder::new().name("agent-output".into()).spawn(read);
-}
-
-/// Reads one line; tells whether it was kept, or nothing at the end.
-fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<bool>> {
-    line.clear();
-    let limit = LONGEST_LINE as u64;
-    if from.by_ref().take(limit).read_until(b'\n', line)? == 0 {
-        return Ok(None);
-    }
-    if line.last() == Some(&b'\n') || line.len() < LONGEST_LINE {
-        return Ok(Some(true));
-    }
-    loop {
-        line.clear();
-        let read = from.by_ref().take(limit).read_until(b'\n', line)?;
-        if read == 0 || line.last() == Some(&b'\n') {
-            return Ok(Some(false));
-        }
-    }
-}
-
-/// Keeps the end of what it complains about; what is returned disconnects when all was read.
-fn read_complaints(mut errors: File, kept: Arc<Mutex<String>>) -> Receiver<()> {
-    let (is_reading, complained) = sync_channel::<()>(1);
-    let read = move || {
-        let _until_all_is_read = is_reading;
-        let mut buffer = [0; 4096];
-        let mut tail = Vec::new();
-        while let Ok(n @ 1..) = errors.read(&mut buffer) {
-            tail.extend(&buffer[..n]);
-            let extra = tail.len().saturating_sub(COMPLAINTS);
-            tail.drain(..extra);
-            *kept.lock().unwrap_or_else(PoisonError::into_inner) =
-                String::from_utf8_lossy(&tail).into_owned();
-        }
-    };
-    let _ = std::thread::Builder::new().name("agent-errors".into()).spawn(read);
-    complained
 }

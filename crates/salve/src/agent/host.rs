@@ -10,9 +10,11 @@ use std::time::Duration;
 use rustix::pipe::PipeFlags;
 use salve_core::event::{Exit, Process};
 
+use super::{AgentGround, Unstarted};
 use crate::process::{
     Capture, Outlet, OutputStyle, ProcessInput, Running, SpawnError, Spec, Supervisor, Terminal,
 };
+use crate::workspace::{LayerCommand, LayerSight};
 
 /// The name that the agent's processes carry where servers carry theirs.
 const NAME: &str = "agent";
@@ -48,26 +50,44 @@ pub(super) struct Family {
 }
 
 /// Starts a process in a session of its own.
-pub(super) fn start(care: &Supervisor, launch: Launch) -> Result<Started, SpawnError> {
+pub(super) fn start(
+    care: &Supervisor,
+    launch: Launch,
+    ground: &AgentGround,
+) -> Result<Started, Unstarted> {
     let pipe = || rustix::pipe::pipe_with(PipeFlags::CLOEXEC).map_err(io::Error::from);
     let no_pipe = |source| SpawnError::System { program: NAME.to_owned(), source };
     let (output, to_output) = pipe().map_err(no_pipe)?;
     let (errors, to_errors) = pipe().map_err(no_pipe)?;
     let outlet = Arc::new(Outlet::new(Some(to_output), Some(to_errors)));
-    let argv = match launch.input.clone() {
+    let is_wrapped = launch.input.is_some() || matches!(ground, AgentGround::Layer { .. });
+    if is_wrapped {
+        check_there(&launch)?;
+    }
+    let argv = match launch.input {
         None => launch.argv,
         Some(file) => {
-            check_there(&launch)?;
             let mut argv: Vec<OsString> = vec!["/bin/sh".into(), "-c".into(), FROM_FILE.into()];
             argv.push(file.into());
             argv.extend(launch.argv);
             argv
         }
     };
+    let env = launch.env.into_iter().map(|(name, value)| (name.into(), value.into()));
+    let mut env: Vec<(OsString, OsString)> = env.collect();
+    let (argv, dir) = match ground {
+        AgentGround::Tree => (argv, launch.dir),
+        AgentGround::Layer { layer, writable } => {
+            let (writable, sight) = (writable.clone(), LayerSight::Agent);
+            let layered = layer.launch(&LayerCommand { argv, dir: launch.dir, writable, sight })?;
+            env.extend(layered.env);
+            (layered.argv, layered.dir)
+        }
+    };
     let spec = Spec {
         argv,
-        dir: launch.dir,
-        env: launch.env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
+        dir,
+        env,
         server: NAME.to_owned(),
         terminal: Terminal::Pipes,
         // The stream is read as it comes; nothing of it is needed afterwards.

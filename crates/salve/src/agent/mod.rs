@@ -5,37 +5,44 @@
 //! never an error: an agent that cannot work is a thing that happens.
 //!
 //! The agent and everything it starts carry `SALVE_AGENT` in their environment, by which Salve
-//! refuses them decisions. They are kept out of `.salve/` by the agents' own permissions and not by
-//! Landlock, whose rules would bind Salve's MCP server too, which the agent starts and which has to
-//! write the journal.
+//! refuses them decisions. An agent in a private layer cannot write the journal: Salve's tools are
+//! served to it from outside (`tool_door`). One that works in the tree itself, where nothing can hold
+//! it, is kept out of `.salve/` by its own permissions only.
 
 mod drive;
 mod home;
 mod host;
+mod outlets;
 mod profile;
+mod received;
+mod state_place;
 #[cfg(test)]
 mod tests;
+mod tool_door;
 pub(crate) mod vitals;
 
 use std::ffi::OsString;
 use std::io;
 use std::path::PathBuf;
 use std::sync::mpsc::{self, Receiver, SyncSender};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use salve_core::agent::{Dialect, Trouble};
+use salve_core::agent::Trouble;
 use salve_core::event::{Amounts, Exit, Process, Resource};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 pub use home::Home;
-pub use profile::{Mcp, Profile, Runtime, own_mcp};
+pub use profile::{Mcp, Profile, own_mcp};
+pub use state_place::StatePlace;
 
 use crate::process::{AGENT_MARK, SpawnError, Supervisor};
 pub(crate) use vitals::Vitals;
 
+use crate::workspace::{PrivateLayer, WorkspaceError};
 use drive::{Drive, Message};
 use host::Launch;
+use tool_door::ToolDoor;
 
 /// What an agent is to do, and within which limits.
 #[derive(Clone, Debug)]
@@ -54,8 +61,24 @@ pub struct Task {
     pub env: Vec<(String, String)>,
     /// What it may edit.
     pub reach: EditReach,
+    /// What it works on.
+    pub ground: AgentGround,
     /// How far it may go.
     pub bounds: AgentBounds,
+}
+
+/// What an agent works on.
+#[derive(Clone, Debug)]
+pub enum AgentGround {
+    /// The tree itself.
+    Tree,
+    /// A private layer over it.
+    Layer {
+        /// The layer.
+        layer: Arc<PrivateLayer>,
+        /// What it may write to outside of the layer, besides what is its own.
+        writable: Vec<PathBuf>,
+    },
 }
 
 impl Task {
@@ -179,6 +202,8 @@ pub struct StartError {
 pub enum Unstarted {
     /// What it needs could not be laid ready.
     Prepare(#[from] io::Error),
+    /// Its layer could not be laid ready.
+    Layer(#[from] WorkspaceError),
     /// Its process did not start.
     Spawn(#[from] SpawnError),
 }
@@ -199,12 +224,26 @@ pub fn start(
     on: Box<dyn FnMut(AgentEvent) + Send>,
 ) -> Result<AgentRun, StartError> {
     let failed = |source| StartError { program: profile.program.clone(), source };
-    let filled = profile.fill(task).map_err(|error| failed(error.into()))?;
+    let door = match (&task.ground, task.reach.has_tools()) {
+        (AgentGround::Layer { .. }, true) => {
+            Some(ToolDoor::open(care, task).map_err(|error| failed(error.into()))?)
+        }
+        (AgentGround::Layer { .. }, false) | (AgentGround::Tree, _) => None,
+    };
+    let mcp = door.as_ref().map_or_else(|| task.mcp.clone(), |door| door.relay(&task.mcp));
+    let filled = profile.fill(task, &mcp).map_err(|error| failed(error.into()))?;
     let mut env = filled.env;
     env.extend(task.env.iter().cloned());
     env.push((AGENT_MARK.to_owned(), task.agent.clone()));
     let launch = Launch { argv: filled.argv, dir: task.dir.clone(), env, input: filled.input };
-    let started = host::start(care, launch).map_err(|error| failed(error.into()))?;
+    let own = door.iter().map(|door| door.dir().to_path_buf());
+    let state: Vec<PathBuf> = profile.state_paths(task).collect();
+    if let AgentGround::Layer { .. } = &task.ground {
+        state.iter().for_each(|path| state_place::make_place(path));
+    }
+    let own = own.chain([filled.files.path().to_path_buf()]).chain(state);
+    let ground = task.ground.with(own);
+    let started = host::start(care, launch, &ground).map_err(failed)?;
     let process = started.family.process().clone();
     let (messages, inbox) = mpsc::sync_channel(drive::INBOX);
     let (tell, ending) = mpsc::channel();
@@ -214,10 +253,11 @@ pub fn start(
     }
     let drive = Drive::new(profile.dialect, profile.prices, task.bounds, scrubber.clone(), on);
     let outbox = messages.clone();
-    let files = filled.files;
+    // The layer stays for as long as somebody works in it.
+    let (files, ground) = (filled.files, ground);
     let run = move || {
         let ending = drive.run(started, &outbox, &inbox);
-        drop(files);
+        drop((files, door, ground));
         // Nobody may be waiting for it.
         let _ = tell.send(ending);
     };
@@ -226,6 +266,19 @@ pub fn start(
         .spawn(run)
         .map_err(|error| failed(error.into()))?;
     Ok(AgentRun { process, messages, ending: Mutex::new(ending) })
+}
+
+impl AgentGround {
+    /// Returns it with further places that may be written to.
+    fn with(&self, own: impl IntoIterator<Item = PathBuf>) -> Self {
+        match self {
+            Self::Tree => Self::Tree,
+            Self::Layer { layer, writable } => {
+                let writable = writable.iter().cloned().chain(own).collect();
+                Self::Layer { layer: Arc::clone(layer), writable }
+            }
+        }
+    }
 }
 
 impl AgentRun {
@@ -243,13 +296,5 @@ impl AgentRun {
     /// Waits until it is over, at most for `limit`; returns how it ended, once.
     pub fn wait(&self, limit: Duration) -> Option<Ending> {
         self.ending.lock().unwrap_or_else(PoisonError::into_inner).recv_timeout(limit).ok()
-    }
-}
-
-/// Returns whether a program that says nothing at its end has finished when it exits with 0.
-fn needs_result(dialect: Dialect) -> bool {
-    match dialect {
-        Dialect::Claude | Dialect::Codex | Dialect::Gemini | Dialect::Opencode => true,
-        Dialect::Lines => false,
     }
 }

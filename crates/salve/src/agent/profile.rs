@@ -6,15 +6,12 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use salve_core::agent::{Dialect, TokenPrices};
+use salve_core::agent::{Dialect, SHIPPED_AGENTS, TokenPrices};
 use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::home::Home;
-use super::{EditReach, Task};
-
-/// The profiles that ship with Salve.
-const SHIPPED: &str = include_str!("../../data/agents.toml");
+use super::{EditReach, StatePlace, Task};
 
 /// The version of the profiles that is read.
 const VERSION: u32 = 1;
@@ -23,6 +20,8 @@ const VERSION: u32 = 1;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Profile {
+    /// What people call it.
+    pub title: String,
     /// The program.
     pub program: String,
     /// How its output is read.
@@ -38,6 +37,9 @@ pub struct Profile {
     /// Further arguments where a model is set.
     #[serde(default)]
     pub model: Vec<String>,
+    /// Where it keeps what is its own.
+    #[serde(default)]
+    pub state: Vec<StatePlace>,
     /// What is different in its home, if it needs one of its own for Salve's tools.
     #[serde(default)]
     pub home: Option<Home>,
@@ -55,10 +57,7 @@ pub struct Profile {
 struct Profiles {
     version: u32,
     off_limits: OffLimits,
-    claude: Profile,
-    codex: Profile,
-    gemini: Profile,
-    opencode: Profile,
+    agents: BTreeMap<String, Profile>,
 }
 
 /// Patterns of files that agents must not edit.
@@ -72,7 +71,7 @@ struct OffLimits {
 impl EditReach {
     /// Returns whether an agent with this reach has Salve's tools: they are for repairs, and what
     /// the roles of a loop have to say, they say by files.
-    fn has_tools(self) -> bool {
+    pub(super) fn has_tools(self) -> bool {
         match self {
             EditReach::Project => true,
             EditReach::Loop => false,
@@ -81,7 +80,8 @@ impl EditReach {
 
     /// Returns the patterns of what an agent with this reach must not edit.
     fn off_limits(self) -> io::Result<Vec<String>> {
-        let Profiles { off_limits, .. } = toml::from_str(SHIPPED).map_err(io::Error::other)?;
+        let Profiles { off_limits, .. } =
+            toml::from_str(SHIPPED_AGENTS).map_err(io::Error::other)?;
         Ok(match self {
             EditReach::Project => off_limits.project,
             EditReach::Loop => off_limits.r#loop,
@@ -89,65 +89,35 @@ impl EditReach {
     }
 }
 
-/// The agents that Salve knows how to run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Runtime {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
-    /// opencode.
-    Opencode,
-}
-
-impl Runtime {
-    /// Every runtime.
-    pub const ALL: [Self; 4] = [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode];
-
-    /// Returns its name in settings and in the journal.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Opencode => "opencode",
-        }
-    }
-
-    /// Returns the runtime of a name.
-    pub fn named(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|runtime| runtime.name() == name)
-    }
-
-    /// Returns how it is run.
-    pub fn profile(self) -> Result<Profile, toml::de::Error> {
-        let Profiles { version, claude, codex, gemini, opencode, .. } = toml::from_str(SHIPPED)?;
+impl Profile {
+    /// Returns how an agent that Salve knows is run.
+    ///
+    /// # Errors
+    ///
+    /// When there is none of that name, or the profiles that ship cannot be read.
+    pub fn shipped(name: &str) -> Result<Self, toml::de::Error> {
+        let Profiles { version, mut agents, .. } = toml::from_str(SHIPPED_AGENTS)?;
         if version != VERSION {
             return Err(serde::de::Error::custom("unknown version of the profiles"));
         }
-        Ok(match self {
-            Self::Claude => claude,
-            Self::Codex => codex,
-            Self::Gemini => gemini,
-            Self::Opencode => opencode,
-        })
+        agents
+            .remove(name)
+            .ok_or_else(|| serde::de::Error::custom(format!("there is no agent `{name}`")))
     }
-}
 
-impl Profile {
     /// Returns how any program is run: `words` are its command line, places to be filled in
     /// allowed.
     pub fn command(words: &[String]) -> Option<Self> {
         let (program, args) = words.split_first()?;
         Some(Self {
+            title: program.clone(),
             program: program.clone(),
             dialect: Dialect::Lines,
             prices: None,
             args: args.to_vec(),
             mcp: Vec::new(),
             model: Vec::new(),
+            state: Vec::new(),
             home: None,
             env: BTreeMap::new(),
             mcp_env: BTreeMap::new(),
@@ -159,11 +129,24 @@ impl Profile {
         self.prices.is_none() && !self.dialect.tells_money()
     }
 
+    /// Returns it with further places where it keeps what is its own.
+    #[must_use]
+    pub fn with_state_in(mut self, dirs: &[String]) -> Self {
+        let place = StatePlace { variable: None, below: None, usual: dirs.to_vec() };
+        self.state.push(place);
+        self
+    }
+
+    /// Returns where the agent of a task keeps what is its own.
+    pub(super) fn state_paths(&self, task: &Task) -> impl Iterator<Item = PathBuf> {
+        self.state.iter().flat_map(|place| place.paths(|name| task.variable(name)))
+    }
+
     /// Fills the task in.
-    pub(super) fn fill(&self, task: &Task) -> io::Result<Filled> {
+    pub(super) fn fill(&self, task: &Task, mcp: &Mcp) -> io::Result<Filled> {
         let files = tempfile::Builder::new().prefix("salve-agent-").tempdir()?;
         let json = |value: serde_json::Value| value.to_string();
-        let (command, args) = (task.mcp.command.to_string_lossy(), &task.mcp.args);
+        let (command, args) = (mcp.command.to_string_lossy(), &mcp.args);
         let words: Vec<&str> =
             [command.as_ref()].into_iter().chain(args.iter().map(String::as_str)).collect();
         let server = serde_json::json!({ "type": "stdio", "command": command, "args": args });

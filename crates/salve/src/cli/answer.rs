@@ -125,7 +125,7 @@ pub(super) struct RefillArgs {
 
 /// What was said, for `--json`.
 #[derive(Debug, Serialize)]
-struct Said {
+struct AnswerLine {
     version: u32,
     id: String,
     by: String,
@@ -328,9 +328,10 @@ fn desert(store: &Store, incident: &Incident, out: &Output) {
     let name = &incident.subject().name;
     let dir = store.project().state_dir().join("loops").join(name.as_str());
     let is_loop = incident.subject().kind == SubjectKind::Iteration && dir.is_dir();
-    let how = match is_loop {
-        true => format!("go on with: salve loop run --id {}", events::visible(name.as_str())),
-        false => "it takes effect when one does again".to_owned(),
+    let how = if is_loop {
+        format!("go on with: salve loop run --id {}", events::visible(name.as_str()))
+    } else {
+        "it takes effect when one does again".to_owned()
     };
     if is_loop {
         // Whoever goes on with the loop writes what could not be written now.
@@ -378,7 +379,7 @@ fn told(entries: Vec<Entry>, out: &Output) -> Result<(), CliError> {
     let id = view.id().short();
     if out.json() {
         let (by, said) = (last.by.clone(), last.text.clone());
-        let said = Said { version: 1, id, by, said, seq: last.seq, phase: view.phase() };
+        let said = AnswerLine { version: 1, id, by, said, seq: last.seq, phase: view.phase() };
         out.fact(&said)?;
         return Ok(());
     }

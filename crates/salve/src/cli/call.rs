@@ -92,7 +92,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         CallEnd::Stopped(why) => return Ok(stopped(&why, out)),
     };
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
-    let outcome = Arc::new(Mutex::new(CallOutcome::new(exit.clone())));
+    let outcome = Arc::new(Mutex::new(CallResult::new(exit.clone())));
     let caller = CommandCaller { run, input, outcome: Arc::clone(&outcome) };
     let desk = CallDesk::with_call(FailingCall {
         tool: words.join(" "),
@@ -212,7 +212,7 @@ enum CallError {
 }
 
 /// What came of it all.
-struct CallOutcome {
+struct CallResult {
     exit: ProcessExit,
     /// What made it work.
     healed: Option<String>,
@@ -222,7 +222,7 @@ struct CallOutcome {
     stopped: Option<String>,
 }
 
-impl CallOutcome {
+impl CallResult {
     fn new(exit: ProcessExit) -> Self {
         Self { exit, healed: None, note: None, stopped: None }
     }
@@ -250,11 +250,11 @@ impl CallOutcome {
 struct CommandCaller {
     run: CommandCall,
     input: CallInput,
-    outcome: Arc<Mutex<CallOutcome>>,
+    outcome: Arc<Mutex<CallResult>>,
 }
 
 impl CommandCaller {
-    fn note(&self, note: impl FnOnce(&mut CallOutcome)) {
+    fn note(&self, note: impl FnOnce(&mut CallResult)) {
         note(&mut self.outcome.lock().unwrap_or_else(PoisonError::into_inner));
     }
 }

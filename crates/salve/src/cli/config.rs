@@ -39,20 +39,30 @@ enum ConfigCommand {
     /// Print the JSON Schema of the settings, for editors
     Schema {
         /// Print that of job files instead
-        #[arg(long)]
+        #[arg(long, conflicts_with = "facts")]
         job: bool,
+        /// Print that of what every command prints with `--json` instead
+        #[arg(long)]
+        facts: bool,
     },
     /// Accept a change that widens what runs unattended and so waits for a person
     Accept(accept::Args),
 }
+
+/// The schema of what every command prints with `--json`.
+const FACTS_SCHEMA: &str = include_str!("../../data/json-output.schema.json");
 
 /// Runs the command.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     match args.command {
         ConfigCommand::Show { key } => show(key.as_deref(), out),
         ConfigCommand::Check { file } => check(file.as_deref(), out),
-        ConfigCommand::Schema { job: true } => print_schema(&job_schema(), out),
-        ConfigCommand::Schema { job: false } => schema(out),
+        ConfigCommand::Schema { job: true, .. } => print_schema(&job_schema(), out),
+        ConfigCommand::Schema { facts: true, .. } => {
+            out.stdout().write_all(FACTS_SCHEMA.as_bytes())?;
+            Ok(Exit::Well)
+        }
+        ConfigCommand::Schema { job: false, facts: false } => schema(out),
         ConfigCommand::Accept(args) => accept::run(args, out),
     }
 }
@@ -218,9 +228,10 @@ fn check(file: Option<&Path>, out: &Output) -> Result<Exit, CliError> {
 }
 
 fn check_file(path: &Path) -> Result<Config, LoadError> {
-    let text = match path.as_os_str() == "-" {
-        true => Some(config::read_from(std::io::stdin().lock(), Path::new("stdin"))?),
-        false => config::read(path, None)?,
+    let text = if path.as_os_str() == "-" {
+        Some(config::read_from(std::io::stdin().lock(), Path::new("stdin"))?)
+    } else {
+        config::read(path, None)?
     };
     match text {
         Some(text) => config::load_file(path, text),

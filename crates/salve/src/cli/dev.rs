@@ -19,8 +19,9 @@ use uuid::Uuid;
 
 use self::keys::Keys;
 use super::foundation::{Foundation, Purpose};
-use super::project::kept;
+use super::project::{kept, presence};
 use super::serve::{self, PageArgs};
+use super::terminal_reporter::AnswerWay;
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::heal::inbox::InboxMessage;
@@ -72,6 +73,10 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     serve::beside(&args.page, &foundation.project, out)?;
     let mut voice = foundation.voice(&config);
     voice.several = wanted.len() > 1;
+    let has_keys = presence() == Presence::Attended && !out.json();
+    if has_keys && !wanted.iter().any(|server| server.pty) {
+        voice.answers = AnswerWay::Keys;
+    }
     let mut base = foundation.base(&config, Purpose::Servers, &mut voice)?;
     base.intent = RunIntent::observing(args.observe);
     let run = foundation.scrubber.scrub(&foundation.run.to_string());
@@ -92,16 +97,19 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let _ = foundation.store.update_copy();
     let ending = ending?;
     drop(logs);
-    Ok(code_of(ending))
+    drop(base);
+    let code = code_of(ending);
+    voice.conclude(code);
+    Ok(code.into())
 }
 
 /// Returns the exit code that tells how it ended.
-fn code_of(ending: ServersEnd) -> ExitCode {
+fn code_of(ending: ServersEnd) -> u8 {
     match ending {
-        ServersEnd::Clean => Exit::Well.into(),
-        ServersEnd::NeedsPerson => Exit::NeedsPerson.into(),
-        ServersEnd::Stopped(SIGINT) => Exit::Interrupted.into(),
-        ServersEnd::Stopped(signal) => ExitCode::from(u8::try_from(128 + signal).unwrap_or(1)),
+        ServersEnd::Clean => Exit::Well.code(),
+        ServersEnd::NeedsPerson => Exit::NeedsPerson.code(),
+        ServersEnd::Stopped(SIGINT) => Exit::Interrupted.code(),
+        ServersEnd::Stopped(signal) => u8::try_from(128 + signal).unwrap_or(1),
     }
 }
 
@@ -136,9 +144,10 @@ pub(super) fn locate(out: &Output) -> Result<Project, CliError> {
 }
 
 fn server_name(name: &str) -> Result<String, &'static str> {
-    match config::is_server_name(name) {
-        true => Ok(name.to_owned()),
-        false => Err("a server's name has only a-z, 0-9, - and _"),
+    if config::is_server_name(name) {
+        Ok(name.to_owned())
+    } else {
+        Err("a server's name has only a-z, 0-9, - and _")
     }
 }
 
@@ -153,13 +162,15 @@ fn captured(
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX);
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let capture = |(at, server): (usize, ServerSettings)| {
-        let style = match coloured {
-            true => Style::new().fg_color(Some(COLOURS[at % COLOURS.len()].into())),
-            false => Style::new(),
+        let style = if coloured {
+            Style::new().fg_color(Some(COLOURS[at % COLOURS.len()].into()))
+        } else {
+            Style::new()
         };
-        let look = match several {
-            true => OutputStyle::Prefixed(format!("{style}{:<widest$} |{style:#} ", server.name)),
-            false => OutputStyle::Plain,
+        let look = if several {
+            OutputStyle::Prefixed(format!("{style}{:<widest$} |{style:#} ", server.name))
+        } else {
+            OutputStyle::Plain
         };
         let capture = Capture::new(foundation.outlet.clone(), look).with_lines(lines);
         (server_plan(server, &foundation.project, config, &foundation.scrubber), Arc::new(capture))
@@ -223,10 +234,11 @@ fn wanted(
     if !args.name.is_empty() {
         found.retain(|server| args.name.contains(&server.name));
     }
-    match found.is_empty() {
-        true => Err(CliError::usage("there is no server to run")
-            .hint("say what starts it: salve dev -- npm run dev")),
-        false => Ok(found),
+    if found.is_empty() {
+        Err(CliError::usage("there is no server to run")
+            .hint("say what starts it: salve dev -- npm run dev"))
+    } else {
+        Ok(found)
     }
 }
 
@@ -258,12 +270,11 @@ fn server_plan(
             .as_ref()
             .map_or_else(|| project.root().into(), |dir| project.root().join(dir)),
         env,
-        terminal: match server.pty {
-            true => {
-                let (rows, cols) = ears::size();
-                Terminal::Pty { rows, cols }
-            }
-            false => Terminal::Pipes,
+        terminal: if server.pty {
+            let (rows, cols) = ears::size();
+            Terminal::Pty { rows, cols }
+        } else {
+            Terminal::Pipes
         },
         url: server.url.as_ref().map(ToString::to_string),
         path: server.path,

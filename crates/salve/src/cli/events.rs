@@ -110,7 +110,7 @@ fn show(args: &Show, out: &Output) -> Result<Exit, CliError> {
         (None, None) if args.follow => Some(RECENT),
         (limit, _) => limit,
     };
-    let after = show_past(journal, (after, limit), &wanted, out)?;
+    let after = show_past(journal, after, limit, &wanted, out)?;
     if args.follow {
         super::interrupt::end_with_130()?;
         let mut follower = journal.follow(after, wanted.stream.clone());
@@ -164,7 +164,8 @@ impl EventFilter<'_> {
 /// Shows what is on record and returns how far it went.
 fn show_past(
     journal: &dyn Journal,
-    (mut after, limit): (u64, Option<usize>),
+    mut after: u64,
+    limit: Option<usize>,
     wanted: &EventFilter<'_>,
     out: &Output,
 ) -> Result<u64, CliError> {

@@ -109,8 +109,9 @@ fn show(explanation: &ErrorExplanation, out: &Output) -> Result<(), CliError> {
 fn known_remedies(signature: Signature, out: &Output) -> String {
     let project = Project::locate(out.global().project.as_deref()).ok();
     let store = project.and_then(|project| Store::open_existing(&project).ok().flatten());
-    match store.is_some() {
-        true => format!("salve memory show {signature}    what helped before"),
-        false => "nothing was remembered here yet".to_owned(),
+    if store.is_some() {
+        format!("salve memory show {signature}    what helped before")
+    } else {
+        "nothing was remembered here yet".to_owned()
     }
 }

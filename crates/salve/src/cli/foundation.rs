@@ -17,7 +17,7 @@ use uuid::Uuid;
 use super::dev::agents;
 use super::listen::{Heard, listen};
 use super::project::{presence, rekey_memory, speaker, tell_mended, user_name};
-use super::terminal_reporter::TerminalReporter;
+use super::terminal_reporter::{AnswerWay, RunTold, TerminalReporter};
 use super::{CliError, Output};
 use crate::config::Config;
 use crate::dirs;
@@ -27,10 +27,11 @@ use crate::heal::remedies::Remedies;
 use crate::heal::right::{RunLock, RunRight};
 use crate::heal::{IncidentWriter, RepairTerms, Reporter, RunBase, RunIntent, control};
 use crate::notify::{NoticePlan, Notifier};
-use crate::process::{Outlet, Supervisor, strays};
+use crate::process::{Outlet, Supervisor, WorkOutput, strays};
 use crate::project::Project;
 use crate::sandbox::Sandbox;
 use crate::store::{Store, StoreError};
+use crate::telemetry::Telemetry;
 
 /// How long what a killed run left may take to end by itself.
 const STRAYS: Duration = Duration::from_secs(2);
@@ -57,8 +58,12 @@ pub(super) struct Foundation<'o> {
     /// The mark of this run.
     pub(super) run: Uuid,
     pub(super) notices: RefCell<Notifier>,
+    /// What the work under way writes.
+    work: WorkOutput,
     /// Where people's words come in while this runs.
     _door: Option<Door>,
+    /// Whoever is told figures and spans of this run.
+    _telemetry: Telemetry,
     out: &'o Output,
 }
 
@@ -88,7 +93,10 @@ impl<'o> Foundation<'o> {
         let notices = Notifier::start(&project, NoticePlan::new(&config.settings), &scrubber)?;
         let notices = RefCell::new(notices);
         let (run, outlet) = (Uuid::new_v4(), outlet(out));
-        Ok(Self { project, store, scrubber, outlet, run, notices, _door: door, out })
+        let me = crate::process::this(&scrubber);
+        let _telemetry = Telemetry::start(&project, &config.settings.telemetry, &me)?;
+        let (_door, work) = (door, WorkOutput::default());
+        Ok(Self { project, store, scrubber, outlet, run, notices, work, _door, _telemetry, out })
     }
 
     /// Takes the right to heal checks, and clears away what a run that was killed left.
@@ -117,10 +125,14 @@ impl<'o> Foundation<'o> {
             outlet: self.outlet.clone(),
             out: self.out,
             store: &self.store,
+            answers: AnswerWay::Commands,
             several: false,
             terms: EarningTerms::from(&config.settings.earned),
             views: HashMap::new(),
             checked: HashMap::new(),
+            told: RunTold::begin(),
+            work: self.work.clone(),
+            progress: None,
         }
     }
 
@@ -131,11 +143,10 @@ impl<'o> Foundation<'o> {
         purpose: Purpose,
         reporter: &'a mut dyn Reporter,
     ) -> Result<RunBase<'a>, CliError> {
-        let place = (&self.project, &self.store);
         let agents = match purpose {
             Purpose::Servers if !config.settings.agent.autostart => None,
             Purpose::Servers | Purpose::Checks => {
-                agents::all(place, config, &self.scrubber, self.out)?
+                agents::all(&self.project, &self.store, config, &self.scrubber, self.out)?
             }
             Purpose::Recoveries | Purpose::Steps => None,
         };
@@ -143,7 +154,7 @@ impl<'o> Foundation<'o> {
         Ok(RunBase {
             project: self.project.clone(),
             writer: IncidentWriter::new(&self.store, self.scrubber.clone()),
-            care: care(self.run)?,
+            care: care(self.run)?.telling(self.work.clone()),
             rules: config.fingerprint_rules(),
             remedies: remedies(&self.project, config, Cow::Borrowed(&config.policy)),
             terms: repair_terms(config, purpose, has_agent, &self.scrubber),

@@ -1,14 +1,19 @@
 //! `salve heal`: runs checks and heals them until they are green, or says honestly why not.
 
+mod summary;
+
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use salve_core::event::{Limits, Proof, SubjectKind};
 use signal_hook::consts::SIGINT;
 
+use self::summary::{EndedCheck, summary};
+use super::bare::BareCheck;
+use super::dev::agents::agent_help;
 use super::dev::locate;
 use super::events::visible;
 use super::foundation::{Foundation, Purpose};
@@ -31,8 +36,7 @@ pub(super) struct Args {
     /// Checks to run, of salve.toml or as the project's own files name them [default: all]
     #[arg(value_name = "CHECK", conflicts_with = "command")]
     checks: Vec<String>,
-    /// Agent for this run: a command that gets the task on stdin, or claude, codex, gemini or opencode
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "AGENT", help = agent_help("Agent for this run", ""))]
     agent: Option<String>,
     /// Tell what would be done and by which rule, and do nothing
     #[arg(long)]
@@ -98,6 +102,12 @@ pub(super) fn care(
     CheckRequest { wanted, intent }: CheckRequest<'_>,
     out: &Output,
 ) -> Result<ExitCode, CliError> {
+    if let Err(error) = project.make_state_dir()
+        && error.leaves_no_room()
+    {
+        let checks: Vec<_> = wanted.iter().map(|one| one.bare(&project)).collect();
+        return super::bare::run(&checks, &error, out);
+    }
     let foundation = Foundation::lay(project, config, out)?;
     let right = foundation.take_right()?;
     let mut voice = foundation.voice(config);
@@ -109,22 +119,44 @@ pub(super) fn care(
         let _ = sender.send(InboxMessage::Stop(signal));
     })?;
     let (terms, mut records) = (check_terms(config), records(&base));
-    let mut worst = Exit::Well;
+    let mut ended: Vec<EndedCheck> = Vec::new();
     for one in wanted {
         let plan = plan(one, &foundation, config);
         let capture = capture(&foundation, config);
         let mut check = CheckSubject::new(plan, &terms, capture, &mut records, &base);
-        match exit_of(check.run(&mut base)?) {
+        let begun = Instant::now();
+        let end = check.run(&mut base)?;
+        ended.push(EndedCheck { name: one.name.clone(), end, took: begun.elapsed() });
+        if let CheckEnd::Stopped(_) = end {
+            break;
+        }
+    }
+    drop(base);
+    let code = code_of(&ended);
+    if !out.json() {
+        summary(&ended).iter().for_each(|line| voice.tell(line));
+    }
+    voice.conclude(code);
+    // Where a signal ended it, something may still be ending.
+    if !ended.iter().any(|one| matches!(one.end, CheckEnd::Stopped(_))) {
+        right.give_back();
+    }
+    Ok(code.into())
+}
+
+/// Returns what the endings mean to the shell: the worst counts, unless a signal ended it.
+fn code_of(ended: &[EndedCheck]) -> u8 {
+    let mut worst = Exit::Well;
+    for one in ended {
+        match exit_of(one.end) {
             Ok(Exit::Well) => {}
             // A person should hear of what needs them, whatever else is red.
             Ok(Exit::NeedsPerson) => worst = Exit::NeedsPerson,
             Ok(other) => worst = if worst == Exit::Well { other } else { worst },
-            // Something may still be ending.
-            Err(stopped) => return Ok(stopped),
+            Err(stopped) => return stopped,
         }
     }
-    right.give_back();
-    Ok(worst.into())
+    worst.code()
 }
 
 /// Returns what takes the output of a check.
@@ -139,7 +171,7 @@ pub(super) fn records(base: &RunBase<'_>) -> Records {
 }
 
 /// Returns what an ending means to the shell; a signal ends everything.
-fn exit_of(ending: CheckEnd) -> Result<Exit, ExitCode> {
+fn exit_of(ending: CheckEnd) -> Result<Exit, u8> {
     match ending {
         CheckEnd::Green | CheckEnd::Healed(Proof::Proven | Proof::Transient | Proof::Flaky) => {
             Ok(Exit::Well)
@@ -147,8 +179,8 @@ fn exit_of(ending: CheckEnd) -> Result<Exit, ExitCode> {
         CheckEnd::Healed(Proof::Masked | Proof::Failed) | CheckEnd::CalledOff => Ok(Exit::Failed),
         CheckEnd::Watches => Ok(Exit::Usage),
         CheckEnd::NeedsPerson => Ok(Exit::NeedsPerson),
-        CheckEnd::Stopped(SIGINT) => Err(Exit::Interrupted.into()),
-        CheckEnd::Stopped(signal) => Err(ExitCode::from(u8::try_from(128 + signal).unwrap_or(1))),
+        CheckEnd::Stopped(SIGINT) => Err(Exit::Interrupted.code()),
+        CheckEnd::Stopped(signal) => Err(u8::try_from(128 + signal).unwrap_or(1)),
     }
 }
 
@@ -156,15 +188,10 @@ fn exit_of(ending: CheckEnd) -> Result<Exit, ExitCode> {
 pub(super) fn use_agent(config: &mut Config, agent: &str) {
     let settings = &mut config.settings.agent;
     settings.repair = true;
-    let known =
-        [AgentRuntime::Claude, AgentRuntime::Codex, AgentRuntime::Gemini, AgentRuntime::Opencode];
-    settings.runtime = Some(match known.into_iter().find(|known| known.as_str() == agent) {
-        Some(runtime) => runtime,
-        None => {
-            settings.command = Some(CommandLine::Line(agent.to_owned()));
-            AgentRuntime::Command
-        }
-    });
+    settings.runtime = Some(AgentRuntime::known(agent).unwrap_or_else(|| {
+        settings.command = Some(CommandLine::Line(agent.to_owned()));
+        AgentRuntime::Command
+    }));
 }
 
 /// Returns the checks that the project's own files name.
@@ -206,6 +233,17 @@ fn plans(args: &Args, config: &Config) -> Result<Vec<RequestedCheck>, CliError> 
 }
 
 impl RequestedCheck {
+    /// Returns the check as it runs where nothing can be kept.
+    fn bare(&self, project: &Project) -> BareCheck<'_> {
+        let env = self.entry.env.iter().map(|(name, value)| (name.into(), value.into()));
+        let argv = self.entry.command.clone().unwrap_or_default().argv();
+        let dir = match &self.entry.dir {
+            Some(dir) => project.root().join(dir),
+            None => here(project),
+        };
+        BareCheck { name: &self.name, argv, dir, env: env.collect() }
+    }
+
     /// Returns a check that is known by its command.
     pub(super) fn command(kind: SubjectKind, words: &[OsString]) -> Self {
         let words: Vec<String> =

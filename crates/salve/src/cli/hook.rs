@@ -1,23 +1,32 @@
 //! `salve hook`: what an agent's own hooks ask before and after each tool call.
 //!
-//! It must be quick: nothing is opened unless a call failed, and what cannot be read is not judged.
+//! It must be quick: before a call nothing is opened where nothing was learned, and what cannot be
+//! read is not judged.
 
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
+use salve_core::memory::usage::Level;
+use salve_core::prevention::index::{PatternIndex, UsageWarning, WorkedBefore};
+use salve_core::prevention::mistake::CallMistake;
+use salve_core::scrub::Scrubbed;
 use salve_core::tool::hook::{HookInput, HookOutput, KillTarget, kill_targets};
 use salve_core::tool::rule::{HealChoice, ToolFix};
 use salve_core::tool::session::ToolHints;
 use uuid::Uuid;
 
 use super::{CliError, Exit, Output, foundation};
-use crate::learned::Learned;
+use crate::learned::{Learned, ToolFailure, UsagePattern};
 use crate::process::tree;
 use crate::project::Project;
 use crate::store::Store;
-use crate::tools::{HealMeans, Healed};
+use crate::tools::{HealMeans, Healed, entry_of};
 
+/// From so many failures of the very same command on, it is warned about.
+const REPEATED: usize = 3;
+/// How far back failures count for that.
+const RECENT_MINUTES: i64 = 30;
 /// The largest input that is read; a result beyond it is no error message.
 const LARGEST: u64 = 4 << 20;
 
@@ -45,8 +54,11 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         .map_err(|error| CliError::failed("cannot read the event").because(error))?;
     // An event that is not understood is none of our business.
     let Ok(input) = serde_json::from_slice::<HookInput>(&text) else { return Ok(Exit::Well) };
-    let said =
-        if input.hook_event_name == "PreToolUse" { before(&input) } else { after(&input, out) };
+    let said = if input.hook_event_name == "PreToolUse" {
+        before(&input).or_else(|| known_to_fail(&input, out))
+    } else {
+        after(&input, out)
+    };
     if let Some(said) = said {
         out.fact(&said)?;
     }
@@ -60,6 +72,70 @@ fn before(input: &HookInput) -> Option<HookOutput> {
     let harm =
         kill_targets(input.command()?).into_iter().find_map(|target| harm(&target, &root))?;
     Some(HookOutput::refuse(input, harm))
+}
+
+/// Warns about a call that fits a known mistake, or that has failed again and again just now.
+///
+/// Nothing is opened in a project where nothing was learned.
+fn known_to_fail(input: &HookInput, out: &Output) -> Option<HookOutput> {
+    let cwd = input.cwd.as_ref().map(PathBuf::from).or_else(|| std::env::current_dir().ok())?;
+    let project = Project::find(&cwd).ok()?;
+    if !project.database().exists() && !project.learned().is_dir() {
+        return None;
+    }
+    let config = super::config::load(out).ok()?;
+    let terms = config.settings.prevention;
+    let scrubber = foundation::scrubber(&config).ok().filter(|_| terms.enabled)?;
+    let store = Store::open(&project).ok()?;
+    let learned = Learned::new(&store, &scrubber, config.fingerprint_rules());
+    // A file that cannot be read leaves the last good state in force.
+    let _ = learned.pull();
+    let mut patterns = learned.usage_patterns().ok()?;
+    patterns.retain(|pattern| pattern.tool == input.called());
+    let warnings = warnings(input, &patterns);
+    if warnings.is_empty() {
+        let (command, failures) = (input.command()?, learned.failures().ok()?);
+        let said = repeated(&scrubber.scrub(command), &failures, Timestamp::now())?;
+        return Some(HookOutput::tell(input, said));
+    }
+    let texts: Vec<&str> = warnings.iter().map(|warning| warning.text.as_str()).collect();
+    let text = texts.join(" ");
+    let is_sure = warnings.iter().any(|warning| warning.level == Level::Strongest);
+    Some(if terms.block && is_sure {
+        HookOutput::refuse(input, format!("Salve did not let this call run. {text}"))
+    } else {
+        HookOutput::tell(input, text)
+    })
+}
+
+/// Returns what the patterns say about a call. What has to come before it is not known here.
+fn warnings(input: &HookInput, patterns: &[UsagePattern]) -> Vec<UsageWarning> {
+    let Some(arguments) = input.tool_input.as_object() else { return Vec::new() };
+    let index = PatternIndex::new(patterns.iter().filter_map(entry_of).collect());
+    let worked = WorkedBefore::default();
+    let mut found = index.check(input.called(), arguments, &worked, Timestamp::now());
+    let is_unprepared = |warning: &UsageWarning| {
+        let pattern = index.find(&warning.id).map(|pattern| &pattern.mistake);
+        matches!(pattern, Some(CallMistake::Unprepared { .. }))
+    };
+    found.retain(|warning| !is_unprepared(warning));
+    found
+}
+
+/// Says that the very same command failed several times a short while ago.
+fn repeated(command: &Scrubbed, failures: &[ToolFailure], now: Timestamp) -> Option<String> {
+    let since = now.checked_sub(SignedDuration::from_mins(RECENT_MINUTES)).ok()?;
+    let same: Vec<&ToolFailure> = failures
+        .iter()
+        .filter(|failed| failed.tool == command.as_str() && failed.timestamp.0 >= since)
+        .collect();
+    let last = same.last().filter(|last| same.len() >= REPEATED && !last.auto_healed)?;
+    let error = last.error.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
+    Some(format!(
+        "This very command failed {} times in the last {RECENT_MINUTES} minutes, last with: {error}\n\
+         Do not repeat it unchanged unless something else has changed since.",
+        same.len()
+    ))
 }
 
 /// Returns why ending these processes is refused, and what to do instead.

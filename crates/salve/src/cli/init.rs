@@ -7,11 +7,10 @@ use serde::Serialize;
 
 use crate::atomic::{self, Made};
 use crate::detect::{self, Findings};
-use crate::dirs;
 use crate::project::Project;
 use crate::register::{
-    self, Client, ClientHomes, Places, RegisterError, RegistrationDone, RegistrationPlan,
-    RegistrationScope, Wish,
+    self, Client, Places, RegisterError, RegistrationDone, RegistrationPlan, RegistrationScope,
+    Wish,
 };
 
 use super::{CliError, Exit, Output};
@@ -42,7 +41,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     }
     let mode = if args.dry_run { Mode::Show } else { Mode::Write };
     for client in &args.agent {
-        let places = places(project.root());
+        let places = Places::here(project.root());
         let plan = register::plan(*client, args.scope, &places, Wish::Add)?;
         carry_out(*client, &plan, mode, out)?;
         if let Some(plan) = register::plan_hooks(*client, args.scope, &places, Wish::Add)? {
@@ -59,25 +58,6 @@ pub(super) enum Mode {
     Write,
     /// What would be written is shown.
     Show,
-}
-
-/// Returns where the files of agents and editors are.
-pub(super) fn places(project: &Path) -> Places {
-    let home = std::env::var_os("HOME").map(PathBuf::from).filter(|home| home.is_absolute());
-    let backups = dirs::data().map(|data| data.join("backups"));
-    let homes = ClientHomes::by(|name| std::env::var_os(name));
-    Places { project: project.to_owned(), home, backups, homes, program: program() }
-}
-
-/// Returns what starts this very Salve: its name where a shell finds it by that, else its path.
-fn program() -> String {
-    let own = std::env::current_exe().and_then(|own| own.canonicalize()).ok();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut found = std::env::split_paths(&path).map(|dir| dir.join(register::PROGRAM));
-    match (found.find(|file| file.is_file()), own) {
-        (None, Some(own)) => own.to_string_lossy().into_owned(),
-        (Some(_), _) | (None, None) => register::PROGRAM.to_owned(),
-    }
 }
 
 /// Shows a change of a client's file and makes it.

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use salve_core::event::SubjectKind;
 
+use super::dev::agents::{DEFAULT_AGENT, agent_help};
 use super::dev::locate;
 use super::heal::{CheckRequest, RequestedCheck, care, use_agent};
 use super::project::kept;
@@ -29,9 +30,7 @@ use crate::heal::RunIntent;
 pub(super) struct Args {
     #[command(subcommand)]
     what: Option<LoopCommand>,
-    /// Agent that takes the turns: a command that gets the task on stdin, or claude, codex or
-    /// gemini [default: that of agent.runtime]
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "AGENT", help = agent_help("Agent that takes the turns", DEFAULT_AGENT))]
     agent: Option<String>,
     /// Turns that the agent may take [default: heal.max_attempts]
     #[arg(long, value_name = "N")]

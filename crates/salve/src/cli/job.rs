@@ -4,6 +4,7 @@ pub(super) mod control;
 mod lines;
 pub(super) mod list;
 pub(super) mod metrics;
+mod progress;
 pub(super) mod run;
 pub(super) mod submit;
 pub(super) mod worker;

@@ -43,10 +43,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let names = names(&project, &args.name)?;
     let several = names.len() > 1;
     let widest = names.iter().map(String::len).max().unwrap_or_default();
-    let prefix = |name: &str| match several {
-        true => format!("{name:<widest$} | "),
-        false => String::new(),
-    };
+    let prefix = |name: &str| if several { format!("{name:<widest$} | ") } else { String::new() };
     // What is not UTF-8 passes through as it came, and so do colours where they are shown.
     let mut to = anstream::AutoStream::auto(io::stdout()).lock();
     let mut logs = Vec::new();

@@ -1,10 +1,12 @@
 //! `salve mcp`: the repair tools for agents, over stdin and stdout or over HTTP.
 
 mod install;
+mod listing;
+mod through;
 mod wrap;
 
 use std::net::SocketAddr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::config::{ServerSettings, Sources};
 use crate::mcp::{HttpError, Ready, RepairToolsPlace, serve_http, serve_stdio};
@@ -22,6 +24,9 @@ pub(super) struct Args {
     /// Serve over HTTP on this loopback address, such as 127.0.0.1:7718, instead of stdin and stdout
     #[arg(long, value_name = "ADDR")]
     http: Option<SocketAddr>,
+    /// Pass messages on to a server that waits on this socket
+    #[arg(long, value_name = "SOCKET", hide = true, conflicts_with = "http")]
+    through: Option<PathBuf>,
 }
 
 /// What else there is to do.
@@ -45,6 +50,12 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         Some(McpCommand::Unwrap(args)) => return wrap::run(args, Wrapping::Unwrap, out),
         Some(McpCommand::Status(args)) => return wrap::status(args, out),
         None => {}
+    }
+    if let Some(socket) = &args.through {
+        // In an agent's private layer: the journal is out of reach, and the server runs outside.
+        through::pass_on(socket)
+            .map_err(|error| CliError::failed("cannot reach the tools").because(error))?;
+        return Ok(Exit::Well);
     }
     let project = match Project::locate(out.global().project.as_deref()) {
         // An agent may be started anywhere; where there is no project, nothing is pending.

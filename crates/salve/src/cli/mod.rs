@@ -4,9 +4,11 @@
 //! here; everything below returns typed errors.
 
 mod answer;
+mod bare;
 mod call;
 mod completions;
 mod config;
+mod debug;
 mod demo;
 mod dev;
 mod doctor;
@@ -95,10 +97,10 @@ pub struct Global {
     pub set: Vec<String>,
 }
 
+/// The commands that have a keeper: whatever they started ends with them, however they end. Their
+/// exit code may be that of what they ran.
 #[derive(Debug, Subcommand)]
-enum Command {
-    /// See Salve heal real failures in a scratch project, in about a minute
-    Demo(demo::Args),
+enum KeptCommand {
     /// Run dev servers and heal them
     Dev(dev::Args),
     /// Run checks (tests, types, lint, build) and heal them until they are green
@@ -107,6 +109,18 @@ enum Command {
     Loop(iterate::Args),
     /// Run the steps of a job, each wrapped in self-healing, in a workspace of their own
     Run(job::run::Args),
+    /// Stand in front of an MCP server and keep it alive
+    Proxy(proxy::Args),
+    /// Run one command and heal what keeps it from working, as far as that is safe
+    Call(call::Args),
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// See Salve heal real failures in a scratch project, in about a minute
+    Demo(demo::Args),
+    #[command(flatten)]
+    Kept(KeptCommand),
     /// Put a job into the queue, for a worker to run
     Submit(job::submit::Args),
     /// Run the jobs of the queue
@@ -115,14 +129,12 @@ enum Command {
     Jobs(job::list::Args),
     /// Order a job to pause, resume, cancel, retry, reset, or go on from a step
     Control(job::control::Args),
-    /// Print the figures of all jobs, as Prometheus reads them
+    /// Print the figures of all jobs and incidents, as Prometheus reads them
     Metrics(job::metrics::Args),
-    /// Stand in front of an MCP server and keep it alive
-    Proxy(proxy::Args),
-    /// Run one command and heal what keeps it from working, as far as that is safe
-    Call(call::Args),
     /// Run or check a skill: steps in YAML that call tools
     Skill(skill::Args),
+    /// Say why a tool fails and where it is written, and apply a patch that you approve
+    Debug(debug::Args),
     /// Start a server that another salve cares for
     Start(servers::Args),
     /// Stop a server that another salve cares for
@@ -231,10 +243,10 @@ pub fn main() -> ExitCode {
 fn is_kept(mut args: impl Iterator<Item = OsString>) -> bool {
     while let Some(arg) = args.next() {
         match arg.to_str() {
-            Some("dev" | "heal" | "loop" | "run" | "proxy" | "call") => return true,
             Some("--project" | "--set") => drop(args.next()),
             Some(option) if option.starts_with('-') => {}
-            Some(_) | None => return false,
+            Some(name) => return KeptCommand::has_subcommand(name),
+            None => return false,
         }
     }
     false
@@ -271,21 +283,27 @@ fn tell_of_programs(error: &clap::Error) {
 }
 
 /// Does what one command says.
+fn obey_kept(command: KeptCommand, out: &Output) -> Result<ExitCode, CliError> {
+    match command {
+        KeptCommand::Dev(args) => dev::run(&args, out),
+        KeptCommand::Heal(args) => heal::run(&args, out),
+        KeptCommand::Loop(args) => iterate::run(&args, out),
+        KeptCommand::Run(args) => job::run::run(&args, out),
+        KeptCommand::Proxy(args) => proxy::run(&args, out),
+        KeptCommand::Call(args) => call::run(&args, out),
+    }
+}
+
 fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
     let exit = match command {
-        // Their exit code may be that of what they ran.
-        Command::Dev(args) => return dev::run(&args, out),
-        Command::Heal(args) => return heal::run(&args, out),
-        Command::Loop(args) => return iterate::run(&args, out),
-        Command::Run(args) => return job::run::run(&args, out),
+        Command::Kept(command) => return obey_kept(command, out),
         Command::Submit(args) => job::submit::run(&args, out)?,
         Command::Worker(args) => return job::worker::run(&args, out),
         Command::Jobs(args) => job::list::run(&args, out)?,
         Command::Metrics(args) => job::metrics::run(&args, out)?,
         Command::Control(args) => job::control::run(&args, out)?,
-        Command::Proxy(args) => return proxy::run(&args, out),
-        Command::Call(args) => return call::run(&args, out),
         Command::Skill(args) => skill::run(&args, out)?,
+        Command::Debug(args) => return debug::run(&args, out),
         Command::Demo(args) => demo::run(args, out)?,
         Command::Start(args) => servers::run(&args, ServerOrder::Start, out)?,
         Command::Stop(args) => servers::run(&args, ServerOrder::Stop, out)?,
@@ -349,6 +367,18 @@ mod tests {
             (&[], false),
         ] {
             assert_eq!(is_kept(args.iter().map(OsString::from)), is, "{args:?}");
+        }
+    }
+
+    /// A long-running command is added in one place: whatever is a `KeptCommand` has a keeper.
+    #[test]
+    fn every_kept_command_has_a_keeper_and_no_other() {
+        let kept = KeptCommand::augment_subcommands(clap::Command::new("salve"));
+        let is_listed = |name: &str| kept.get_subcommands().any(|one| one.get_name() == name);
+        let all = Cli::command();
+        assert!(kept.get_subcommands().count() > 3);
+        for name in all.get_subcommands().map(clap::Command::get_name) {
+            assert_eq!(is_kept([OsString::from(name)].into_iter()), is_listed(name), "{name}");
         }
     }
 }

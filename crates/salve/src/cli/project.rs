@@ -95,9 +95,10 @@ pub(super) fn expect_person(project: &Project) -> Result<(), CliError> {
 
 /// Returns whether somebody is at the terminal.
 pub(super) fn presence() -> Presence {
-    match std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
-        true => Presence::Attended,
-        false => Presence::Unattended,
+    if std::io::stdin().is_terminal() && std::io::stderr().is_terminal() {
+        Presence::Attended
+    } else {
+        Presence::Unattended
     }
 }
 

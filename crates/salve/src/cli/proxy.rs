@@ -3,13 +3,17 @@
 use std::ffi::OsString;
 use std::process::ExitCode;
 
+use salve_core::tool::rule::{ToolPattern, ToolTerms};
+use salve_core::tool::session::ToolTimeLimit;
 use uuid::Uuid;
 
 use super::project::kept;
 use super::{CliError, Output, foundation};
 use crate::config::{self, Settings, Sources};
 use crate::proxy::bridge::{self, BridgeTarget, HttpHeader};
+use crate::proxy::several::{self, SwitchedServer};
 use crate::proxy::{self, CallCare, OnNeed, ProxyError, ProxyPlan, ProxyTiming};
+use crate::sandbox::shell;
 
 /// Arguments of `salve proxy`.
 #[derive(Debug, clap::Args)]
@@ -26,13 +30,21 @@ pub(super) struct Args {
     /// Only bridge standard input and output and the address
     #[arg(long, hide = true, requires = "url")]
     bridge: bool,
+    /// One of several servers behind this proxy, as `NAME=COMMAND`; may be given more than once
+    #[arg(long, value_name = "NAME=COMMAND", conflicts_with_all = ["command", "url", "name"])]
+    server: Vec<String>,
     /// Command that starts the server
-    #[arg(last = true, required_unless_present = "url", value_name = "SERVER")]
+    #[arg(last = true, required_unless_present_any = ["url", "server"], value_name = "SERVER")]
     command: Vec<OsString>,
 }
 
 /// Runs the proxy, in two processes: one that works and one that keeps.
 pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
+    if !args.server.is_empty() {
+        let servers = several_servers(&args.server)?;
+        return several::run(servers)
+            .map_err(|error| CliError::failed("cannot start the servers").because(error));
+    }
     match target(args)? {
         Some(target) if args.bridge => {
             let ran = bridge::run(target).map(|()| ExitCode::SUCCESS);
@@ -40,6 +52,29 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         }
         Some(_) | None => kept(|| work(args, out)),
     }
+}
+
+/// Returns how each of several servers is started: behind a proxy of its own.
+fn several_servers(given: &[String]) -> Result<Vec<SwitchedServer>, CliError> {
+    let own = std::env::current_exe()
+        .map_err(|error| CliError::failed("cannot tell where Salve is").because(error))?;
+    let mut servers: Vec<SwitchedServer> = Vec::new();
+    for text in given {
+        let (name, command) = text.split_once('=').unwrap_or_default();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+        if name.is_empty() || command.trim().is_empty() || !name.chars().all(is_plain) {
+            return Err(CliError::usage(format!("`{text}` is not NAME=COMMAND"))
+                .hint("--server git='uvx mcp-server-git'"));
+        }
+        if servers.iter().any(|server| server.name == name) {
+            return Err(CliError::usage(format!("two servers are called `{name}`")));
+        }
+        let mut argv: Vec<OsString> = vec![own.clone().into(), "proxy".into()];
+        argv.extend(["--name".into(), name.into(), "--".into()]);
+        argv.extend(shell(command));
+        servers.push(SwitchedServer { name: name.to_owned(), argv });
+    }
+    Ok(servers)
 }
 
 /// Returns where a server is reached by HTTP, if it is.
@@ -102,8 +137,12 @@ fn on_need(out: &Output) -> OnNeed {
     let loaded = super::config::load(out).and_then(|config| {
         let scrubber = foundation::scrubber(&config)?;
         let table = config.settings.heal_table();
+        let limit = |(tools, terms): &(ToolPattern, ToolTerms)| {
+            Some(ToolTimeLimit { tools: tools.clone(), limit_ms: terms.timeout_ms? })
+        };
+        let limits = table.tools.iter().filter_map(limit).collect();
         let tools = table.tools.into_iter().map(|(tool, terms)| (tool, terms.hints)).collect();
-        Ok(OnNeed { timing: timing(&config.settings), scrubber, tools })
+        Ok(OnNeed { timing: timing(&config.settings), scrubber, tools, limits })
     });
     let error = match loaded {
         Ok(needed) => return needed,
@@ -112,7 +151,8 @@ fn on_need(out: &Output) -> OnNeed {
     out.error(&error);
     let shipped = config::load(&Sources::default());
     let timing = shipped.map_or_else(|_| ProxyTiming::longest(), |config| timing(&config.settings));
-    OnNeed { timing, scrubber: crate::scrub::scrubber(), tools: Vec::new() }
+    let (tools, limits) = Default::default();
+    OnNeed { timing, scrubber: crate::scrub::scrubber(), tools, limits }
 }
 
 fn timing(settings: &Settings) -> ProxyTiming {

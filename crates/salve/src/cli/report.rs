@@ -46,14 +46,14 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let by = project::speaker(&scrubber);
     if let Some(given) = &args.settle {
         let store = project::open_store(out)?;
-        let issue = team::settle(&store, &by, (given, args.text.as_deref()), &scrubber)?;
+        let issue = team::settle(&store, &by, given, args.text.as_deref(), &scrubber)?;
         return tell(issue, "settled", out);
     }
     let Some(text) = args.text else { return list(out) };
     let raw = RawIssue { text, check: args.check, files: args.file, auto_fix: args.auto_fix };
     let checks: Vec<String> = config::load(out)?.settings.checks.into_keys().collect();
     let store = project::open_store(out)?;
-    let reported = team::report(&store, &by, &raw, (&checks, &scrubber))?;
+    let reported = team::report(&store, &by, &raw, &checks, &scrubber)?;
     tell(reported.issue, if reported.is_known { "known already" } else { "reported" }, out)
 }
 

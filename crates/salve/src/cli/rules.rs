@@ -103,15 +103,14 @@ fn say(which: &RuleChoice, store: &Store, event: Event) -> Result<(), CliError> 
 }
 
 fn told(rule: &EarnedRule, out: &Output, text: String) -> Result<Exit, CliError> {
-    match out.json() {
-        true => {
-            let terms = terms(out)?;
-            let store = project::open_store(out)?;
-            let now = earned::load(store.journal())?;
-            let rule = now.rule(rule.key).unwrap_or(rule);
-            out.fact(&RuleListRow::of_earned(rule, terms, Timestamp::now()))?;
-        }
-        false => writeln!(out.stdout(), "{}  {text}", rule.key)?,
+    if out.json() {
+        let terms = terms(out)?;
+        let store = project::open_store(out)?;
+        let now = earned::load(store.journal())?;
+        let rule = now.rule(rule.key).unwrap_or(rule);
+        out.fact(&RuleListRow::of_earned(rule, terms, Timestamp::now()))?;
+    } else {
+        writeln!(out.stdout(), "{}  {text}", rule.key)?
     }
     Ok(Exit::Well)
 }

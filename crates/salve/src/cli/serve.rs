@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use jiff::SignedDuration;
+use salve_core::notify::PublicAddress;
 use serde::Serialize;
 
 use super::answer::{refuse_agents, speaker};
@@ -14,12 +15,11 @@ use super::events::visible;
 use super::{CliError, Exit, Output, project};
 use crate::config::{self, ServerSettings, Sources};
 use crate::mcp::{RepairToolsPlace, tools_route};
+use crate::page_access::{AccessError, AccessFile, AccessRight, TokenRecord};
+use crate::process::machine_program;
 use crate::project::Project;
 use crate::store::Store;
-use crate::web::{
-    self, AccessError, AccessFile, AccessRight, PageAddress, ServeOptions, TokenRecord,
-    WatchedProject, WebError, WhenTaken,
-};
+use crate::web::{self, PageAddress, ServeOptions, WatchedProject, WebError, WhenTaken};
 
 /// Arguments of `salve serve`.
 #[derive(Debug, clap::Args)]
@@ -105,7 +105,8 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         None => scrubber.scrub(&project::user_name()),
     };
     let when_taken = if args.port.is_some() { WhenTaken::Fail } else { WhenTaken::UseAnother };
-    let options = ServeOptions { projects, address, when_taken, access, person };
+    let public = public_address(&projects);
+    let options = ServeOptions { projects, address, public, when_taken, access, person };
     web::serve(options, |address| tell(address, args.no_open, out))?;
     Ok(Exit::Well)
 }
@@ -117,8 +118,10 @@ pub(super) fn beside(wanted: &PageArgs, project: &Project, out: &Output) -> Resu
     }
     refuse_agents("open the page")?;
     let person = project::scrubber().scrub(&project::user_name());
+    let projects = vec![watched(project.clone(), out)];
     let options = ServeOptions {
-        projects: vec![watched(project.clone(), out)],
+        public: public_address(&projects),
+        projects,
         address: SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), web::DEFAULT_PORT),
         when_taken: WhenTaken::UseAnother,
         access: AccessFile::of_user()?,
@@ -128,6 +131,12 @@ pub(super) fn beside(wanted: &PageArgs, project: &Project, out: &Output) -> Resu
     out.remark(format_args!("Salve  the page is at {url}"));
     out.remark(format_args!("       open it once with {link}"));
     Ok(())
+}
+
+/// Returns under which other address the page may be asked for, by the first project's settings.
+fn public_address(projects: &[WatchedProject]) -> Option<PublicAddress> {
+    let settings = config::load(&projects.first()?.sources).ok()?.settings;
+    settings.page.url?.parse().ok()
 }
 
 /// Whether a run shows the page, too.
@@ -173,7 +182,8 @@ fn tell(address: &PageAddress, stay_closed: bool, out: &Output) {
 /// Opens the user's browser; returns whether one could be started.
 pub(super) fn open_browser(link: &str) -> bool {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
-    let mut command = Command::new(program);
+    let here = std::env::current_dir().unwrap_or_default();
+    let mut command = Command::new(machine_program(program, &here));
     command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     command.spawn().is_ok()
 }

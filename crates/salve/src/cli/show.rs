@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use salve_core::event::SubjectKind;
 use salve_core::id::IncidentId;
@@ -17,7 +18,7 @@ use super::output::counted;
 use super::{CliError, Exit, Output, job, project};
 use crate::reading::deserted;
 use crate::store::{Store, Stream};
-use crate::workspace::{self, Name, Workspace};
+use crate::workspace::{AttemptChange, Moment, Workspace};
 
 /// Arguments of `salve show`.
 #[derive(Debug, clap::Args)]
@@ -141,13 +142,19 @@ fn print_moment(to: &mut impl Write, moment: &TimelineEntry, zone: &TimeZone) ->
 fn print_diffs(to: &mut impl Write, store: &Store, id: IncidentId) -> Result<(), CliError> {
     let scrubber = project::scrubber();
     let kept = Workspace::open(store.project())?;
-    let names = kept.names(id)?;
     let mut shown = false;
-    for after in names.iter().filter(|name| name.moment == workspace::Moment::After) {
-        let before = kept.load(Name::before(id, after.attempt))?;
-        let (Some(before), Some(after)) = (before, kept.load(*after)?) else { continue };
+    for AttemptChange { before, after } in kept.attempt_changes(id)? {
+        let (Some(before), Some(after)) = (kept.load(before)?, kept.load(after)?) else { continue };
         let patch = kept.diff(&before, &after)?;
-        writeln!(to, "\n  attempt {} changed\n", before.name().attempt)?;
+        let attempt = before.name().attempt;
+        match after.name().moment {
+            Moment::InLayer => {
+                writeln!(to, "\n  attempt {attempt} changed, of which nothing is in your files\n")?
+            }
+            Moment::Before | Moment::After | Moment::Undone(_) => {
+                writeln!(to, "\n  attempt {attempt} changed\n")?
+            }
+        }
         for line in scrubber.scrub(&patch).as_str().lines() {
             writeln!(to, "{}", visible(line))?;
         }
@@ -201,7 +208,14 @@ fn print_next(
             };
             writeln!(to, "  next       {command}    takes it up again")
         }
-        RepairStanding::Cooldown => writeln!(to, "  next       salve refill {id} --attempts 1"),
+        RepairStanding::Cooldown => {
+            if let Some(cooldown) = &repair.cooldown {
+                let left = cooldown.left(Timestamp::now());
+                writeln!(to, "  cooldown   no repair for {left}: {}", cooldown.reason)?;
+                writeln!(to, "             ended by {}", cooldown.ended_by)?;
+            }
+            writeln!(to, "  next       salve refill {id} --attempts 1")
+        }
         RepairStanding::Healing | RepairStanding::AwaitingAgent => {
             writeln!(to, "  next       salve pause {id}    salve abort {id}")
         }

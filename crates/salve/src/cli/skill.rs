@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
@@ -14,8 +15,11 @@ use crate::project::Project;
 use crate::scrub::scrub_value;
 use crate::skills::{
     CallHealer, FindingSeverity, Skill, SkillFinding, SkillReport, SkillRun, SkillTools, StepState,
-    check_skill, parse_skill,
+    ToolCallError, check_skill, parse_skill,
 };
+
+/// How long a call may take.
+const CALL_LIMIT: Duration = Duration::from_secs(300);
 
 /// Arguments of `salve skill`.
 #[derive(Debug, clap::Args)]
@@ -30,6 +34,8 @@ enum SkillCommand {
     Run(RunArgs),
     /// Say what is wrong with a skill, with line numbers
     Check(CheckArgs),
+    /// Call one tool, as a step would
+    Call(CallArgs),
 }
 
 #[derive(Debug, clap::Args)]
@@ -50,6 +56,18 @@ struct CheckArgs {
     file: PathBuf,
 }
 
+#[derive(Debug, clap::Args)]
+struct CallArgs {
+    /// The tool
+    tool: String,
+    /// Its arguments, as JSON
+    #[arg(long, value_name = "JSON", default_value = "{}")]
+    args: String,
+    /// Without Salve's healing
+    #[arg(long)]
+    bare: bool,
+}
+
 #[derive(Debug, Serialize)]
 struct CheckFact<'a> {
     version: u32,
@@ -62,6 +80,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     match &args.command {
         SkillCommand::Run(args) => run_skill(args, out),
         SkillCommand::Check(args) => check(args, out),
+        SkillCommand::Call(args) => call_tool(args, out),
     }
 }
 
@@ -100,6 +119,16 @@ fn check(args: &CheckArgs, out: &Output) -> Result<Exit, CliError> {
 fn run_skill(args: &RunArgs, out: &Output) -> Result<Exit, CliError> {
     let skill = read(&args.file)?;
     let inputs = inputs(&args.input, &skill)?;
+    let healer = if skill.heals_itself() { CallHealer::Skill } else { CallHealer::Salve };
+    let (mut tools, scrubber) = tools(healer, out)?;
+    let caller = if args.dry_run { None } else { Some(&mut tools) };
+    let report = SkillRun { skill: &skill, inputs, tools: caller }.run();
+    tell(&report, &scrubber, out)?;
+    Ok(if report.ok { Exit::Well } else { Exit::Failed })
+}
+
+/// Returns the tools of the settings, and what takes secrets out of what they say.
+fn tools(healer: CallHealer, out: &Output) -> Result<(SkillTools, Scrubber), CliError> {
     let config = config::in_force(out)?;
     let scrubber = foundation::scrubber(&config)?;
     let here = std::env::current_dir()
@@ -108,14 +137,37 @@ fn run_skill(args: &RunArgs, out: &Output) -> Result<Exit, CliError> {
     let dir = project.map_or(here, |project| project.root().to_owned());
     let salve = std::env::current_exe()
         .map_err(|error| CliError::failed("cannot find Salve itself").because(error))?;
-    let healer = if skill.heals_itself() { CallHealer::Skill } else { CallHealer::Salve };
     let mut tools = SkillTools::new(dir, salve, healer);
     tools.servers.clone_from(&config.settings.skills.servers);
     tools.commands.clone_from(&config.settings.skills.commands);
-    let caller = if args.dry_run { None } else { Some(&mut tools) };
-    let report = SkillRun { skill: &skill, inputs, tools: caller }.run();
-    tell(&report, &scrubber, out)?;
-    Ok(if report.ok { Exit::Well } else { Exit::Failed })
+    Ok((tools, scrubber))
+}
+
+fn call_tool(args: &CallArgs, out: &Output) -> Result<Exit, CliError> {
+    let arguments = match serde_json::from_str(&args.args) {
+        Ok(Value::Object(arguments)) => arguments,
+        Ok(_) | Err(_) => {
+            return Err(CliError::usage("the arguments are not an object of JSON")
+                .hint("--args '{\"namespace\": \"ns\"}'"));
+        }
+    };
+    let healer = if args.bare { CallHealer::Skill } else { CallHealer::Salve };
+    let (mut tools, scrubber) = tools(healer, out)?;
+    match tools.call(&args.tool, &arguments, CALL_LIMIT) {
+        Ok(value) => {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            writeln!(out.stdout(), "{}", scrubber.scrub(&text).as_str())?;
+            Ok(Exit::Well)
+        }
+        Err(error @ ToolCallError::NoTool(_)) => Err(CliError::usage("there is no such tool")
+            .because(error)
+            .hint("name its server in [skills.servers] of salve.toml")),
+        Err(error) => {
+            // It is what a repair of the tool goes by, so nothing stands around it.
+            let _ = writeln!(anstream::stderr(), "{}", scrubber.scrub(&error.to_string()).as_str());
+            Ok(Exit::Failed)
+        }
+    }
 }
 
 fn inputs(given: &[String], skill: &Skill) -> Result<BTreeMap<String, Value>, CliError> {

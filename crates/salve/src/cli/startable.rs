@@ -34,10 +34,11 @@ const NO_SUCH_PROGRAM: &str = "program.missing";
 /// declares.
 pub(super) fn check(words: &[OsString], root: &Path, config: &Config) -> Result<(), CliError> {
     let Some(program) = words.first().and_then(|word| word.to_str()) else { return Ok(()) };
-    let is_there = match program.contains('/') {
+    let is_there = if program.contains('/') {
         // A server is started at the root, a check where its user is.
-        true => root.join(program).exists() || Path::new(program).exists(),
-        false => find_program(program).is_some(),
+        root.join(program).exists() || Path::new(program).exists()
+    } else {
+        find_program(program).is_some()
     };
     if is_there {
         return Ok(());

@@ -8,7 +8,7 @@ use salve_core::earned::{EarnedRule, EarningTerms, RuleStanding};
 use salve_core::event::SubjectKind;
 use salve_core::incident::{Incident, Phase};
 use salve_core::iteration::StepsStanding as LoopStanding;
-use salve_core::repair::who;
+use salve_core::repair::{CooldownNotice, who};
 use serde::Serialize;
 
 use super::events::visible;
@@ -47,7 +47,7 @@ struct StatusReport {
     /// Who paused all healing, if it is paused.
     paused_by: Option<String>,
     servers: Vec<ServerLine>,
-    loops: Vec<LoopLine>,
+    loops: Vec<LoopStatusLine>,
     incidents: Vec<IncidentLine>,
     /// Commands that have earned to be accepted by a person.
     proposed: Vec<String>,
@@ -55,7 +55,7 @@ struct StatusReport {
 
 /// One loop in a few words.
 #[derive(Serialize)]
-struct LoopLine {
+struct LoopStatusLine {
     id: String,
     state: String,
 }
@@ -78,6 +78,8 @@ struct IncidentLine {
     class: String,
     key_line: String,
     since: Timestamp,
+    /// Why nothing is tried for a while, and what ends that.
+    cooldown: Option<CooldownNotice>,
 }
 
 /// How an incident stands, in one word.
@@ -163,7 +165,7 @@ fn proposed(store: &Store, terms: EarningTerms) -> Result<Vec<String>, CliError>
 }
 
 /// Returns the loops that are not over, each with how it stands.
-fn loops(store: &Store) -> Result<Vec<LoopLine>, CliError> {
+fn loops(store: &Store) -> Result<Vec<LoopStatusLine>, CliError> {
     let known = known_loops(store.journal())?;
     let open = known.iter().filter_map(|one| {
         let iteration = one.iteration();
@@ -176,7 +178,7 @@ fn loops(store: &Store) -> Result<Vec<LoopLine>, CliError> {
             LoopStanding::Stopped => format!("stopped in iteration {iteration}; salve loop run"),
             LoopStanding::Ended(_) => return None,
         };
-        Some(LoopLine { id: one.id().to_string(), state })
+        Some(LoopStatusLine { id: one.id().to_string(), state })
     });
     Ok(open.collect())
 }
@@ -218,6 +220,7 @@ fn line(incident: &Incident, since: Timestamp) -> IncidentLine {
         class: incident.symptom().class.to_string(),
         key_line: incident.symptom().key_line.to_string(),
         since,
+        cooldown: CooldownNotice::of(incident),
     }
 }
 
@@ -289,7 +292,11 @@ fn print_line(to: &mut impl Write, line: &IncidentLine) -> std::io::Result<()> {
         to,
         "    {}  {style}{word:<9}{style:#}  {}  {} · {text} ({since})",
         line.id, line.name, line.class
-    )
+    )?;
+    let Some(cooldown) = &line.cooldown else { return Ok(()) };
+    let left = cooldown.left(Timestamp::now());
+    writeln!(to, "              no repair for {left}: {}", cooldown.reason)?;
+    writeln!(to, "              ended by {}", cooldown.ended_by)
 }
 
 /// Says how long ago something was, roughly.
@@ -327,6 +334,8 @@ mod tests {
         let policy = IncidentPolicy {
             person: Scrubbed::literal("kim"),
             mode: Mode::Legacy,
+            listener: None,
+            starts: None,
             limits: Limits { attempts: Some(3), ..Limits::default() },
             backoff_ms: 0,
             engage_ms: 0,

@@ -16,6 +16,7 @@ use crate::process::Supervisor;
 use crate::project::Project;
 use crate::store::Store;
 use crate::subjects::tool::{CallDesk, ToolCalls};
+use crate::telemetry::Telemetry;
 use crate::tools::HealMeans;
 
 /// Returns a desk that a thread serves while calls wait there, with the settings that are in force
@@ -53,6 +54,8 @@ fn heal(desk: &Arc<CallDesk>, care: &Supervisor, out: &Output) -> Result<(), Cli
     let keeps = project.clone().or_else(|| dirs::data().map(Project::of_user));
     let keeps = keeps.ok_or_else(|| CliError::failed("there is no place for the journal"))?;
     let store = Store::open(&keeps)?;
+    let me = crate::process::this(&scrubber);
+    let _telemetry = Telemetry::start(&keeps, &config.settings.telemetry, &me)?;
     let means = HealMeans::new(config.clone(), care.clone(), project, dir);
     let remedies = foundation::remedies(&keeps, &config, Cow::Borrowed(&config.policy));
     let mut reporter = QuietReporter;

@@ -8,7 +8,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::command::CommandLine;
-use super::settings::{AgentRuntime, milliseconds};
+use super::runtime::AgentRuntime;
+use super::settings::milliseconds;
 
 /// How red checks are healed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -35,7 +36,7 @@ pub struct Heal {
     /// Tokens that healing one failure may use before a person is asked to go on
     #[schemars(range(max = 1_000_000_000))]
     pub max_tokens: u64,
-    /// Tokens that one run of `salve heal` may use
+    /// Tokens that all heals of one run may use together before a person is asked to go on
     #[schemars(range(max = 1_000_000_000))]
     pub run_max_tokens: u64,
     /// Money that one run of `salve heal` may cost, in cents

@@ -1,26 +1,28 @@
 //! Jobs: what their steps may take unless a job says otherwise.
 
+use salve_core::event::FailureClass;
+use salve_core::job::FailureRule;
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 
 /// What steps of jobs may take, by the names of the spec.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct JobSettings {
     /// Attempts at one step
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = 1, max = 1000), extend("x-env" = "STEP_MAX_ATTEMPTS"))]
     pub step_max_attempts: u32,
     /// Seconds that one attempt may take
-    #[schemars(range(min = 1, max = 604_800))]
+    #[schemars(range(min = 1, max = 604_800), extend("x-env" = "STEP_TIMEOUT_SECONDS"))]
     pub step_timeout_seconds: u64,
     /// Seconds that one attempt may show no sign of work
-    #[schemars(range(min = 1, max = 604_800))]
+    #[schemars(range(min = 1, max = 604_800), extend("x-env" = "STEP_IDLE_TIMEOUT_SECONDS"))]
     pub step_idle_timeout_seconds: u64,
     /// Times that the same failure may leave the same files
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = 1, max = 1000), extend("x-env" = "STEP_NO_PROGRESS_LIMIT"))]
     pub step_no_progress_limit: u32,
     /// Times that a job's workspace is set back to its checkpoints by Salve itself
-    #[schemars(range(min = 1, max = 1000))]
+    #[schemars(range(min = 1, max = 1000), extend("x-env" = "JOB_SELF_HEAL_MAX_RESETS"))]
     pub job_self_heal_max_resets: u32,
     /// Times in a row that a job may be parked where an agent has no quota
     #[schemars(range(max = 1000))]
@@ -34,6 +36,47 @@ pub struct JobSettings {
     /// Seconds without a sign of its worker after which another one takes a job over
     #[schemars(range(min = 1, max = 86_400))]
     pub queue_lease_seconds: u64,
+    /// Failures whose class you know better; the first that fits counts
+    pub failure_rules: Vec<FailureRuleEntry>,
+}
+
+/// A failure whose class the user knows.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FailureRuleEntry {
+    /// Text that the failure's output has, whatever its case
+    pub contains: String,
+    /// What kind of failure it is
+    pub class: FailureClassEntry,
+}
+
+/// What kind a failure is said to be, by the words of the spec.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClassEntry {
+    /// It may pass by itself.
+    TransientRuntime,
+    /// Trying it again in the same workspace leads nowhere.
+    StuckNoProgress,
+    /// The step asks for something that cannot be had.
+    DeterministicContract,
+    /// A rule or a permission forbids it.
+    DeterministicPolicy,
+    /// The repository itself is in the way.
+    DeterministicRepo,
+}
+
+impl From<&FailureRuleEntry> for FailureRule {
+    fn from(entry: &FailureRuleEntry) -> Self {
+        let class = match entry.class {
+            FailureClassEntry::TransientRuntime => FailureClass::TransientRuntime,
+            FailureClassEntry::StuckNoProgress => FailureClass::StuckNoProgress,
+            FailureClassEntry::DeterministicContract => FailureClass::DeterministicContract,
+            FailureClassEntry::DeterministicPolicy => FailureClass::DeterministicPolicy,
+            FailureClassEntry::DeterministicRepo => FailureClass::DeterministicRepo,
+        };
+        Self { contains: entry.contains.clone(), class }
+    }
 }
 
 /// Where figures about jobs are sent.

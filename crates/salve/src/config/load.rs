@@ -26,7 +26,6 @@ pub const DEFAULTS: &str = include_str!("../../data/defaults.toml");
 static DEFAULT_TREE: LazyLock<Result<Node, Vec<ConfigProblem>>> =
     LazyLock::new(|| parse::toml(&SettingsText::new(Layer::Default, "default", DEFAULTS)));
 
-/// Returns the defaults.
 pub fn defaults() -> Result<Node, LoadError> {
     DEFAULT_TREE.clone().map_err(LoadError::Invalid)
 }
@@ -38,7 +37,6 @@ pub struct Sources {
     pub project: Option<PathBuf>,
     /// The user's own file, which need not exist.
     pub user: Option<PathBuf>,
-    /// The environment.
     pub environment: Environment,
     /// Settings given on the command line as `KEY=VALUE`.
     pub flags: Vec<String>,
@@ -115,7 +113,6 @@ fn list(problems: &[ConfigProblem]) -> String {
 /// Settings in force, and where each of them comes from.
 #[derive(Clone, Debug)]
 pub struct Config {
-    /// The settings.
     pub settings: Settings,
     /// All layers, merged.
     pub tree: Node,

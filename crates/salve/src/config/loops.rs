@@ -7,7 +7,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::command::CommandLine;
-use super::settings::{AgentRuntime, milliseconds};
+use super::runtime::AgentRuntime;
+use super::settings::milliseconds;
 
 /// The word for Salve's own run of the tests in the order of an iteration.
 pub const TESTS: &str = "tests";
@@ -26,7 +27,7 @@ const PROMPTS: [(&str, &str); 4] = [
 /// How agents work on a task, iteration by iteration.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Loop {
+pub struct LoopSettings {
     /// Command of the tests, if not the one that the project's own files name
     pub tests: Option<CommandLine>,
     /// Milliseconds that one run of the tests may take

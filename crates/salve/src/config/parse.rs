@@ -37,9 +37,10 @@ impl SettingsReader<'_> {
         for error in errors.iter().take(MOST_PROBLEMS) {
             self.complain(error.span().map_or(0, |span| span.start), error.message());
         }
-        let value = match self.problems.is_empty() {
-            true => self.toml_table(table.get_ref()),
-            false => Value::Other("a file with mistakes"),
+        let value = if self.problems.is_empty() {
+            self.toml_table(table.get_ref())
+        } else {
+            Value::Other("a file with mistakes")
         };
         let origin = self.origin_of(0);
         self.finish(Node { value, origin })
@@ -117,9 +118,10 @@ impl SettingsReader<'_> {
             ast::Value::BooleanLit(lit) => (lit.range.start, Value::Bool(lit.value)),
             ast::Value::NullKeyword(lit) => (lit.range.start, Value::Other("null")),
             ast::Value::NumberLit(lit) => {
-                let number = match lit.value.contains(['.', 'e', 'E']) {
-                    false => lit.value.parse().ok().map(Value::Integer),
-                    true => lit.value.parse().ok().map(Value::Float),
+                let number = if lit.value.contains(['.', 'e', 'E']) {
+                    lit.value.parse().ok().map(Value::Float)
+                } else {
+                    lit.value.parse().ok().map(Value::Integer)
                 };
                 (lit.range.start, self.number(number, lit.range.start))
             }

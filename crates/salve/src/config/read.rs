@@ -25,13 +25,11 @@ pub enum SettingsReadError {
         /// The link's path.
         path: PathBuf,
     },
-    /// It is too large.
     #[error("{} is larger than {} KiB", path.display(), MOST_BYTES / 1024)]
     TooLarge {
         /// The file's path.
         path: PathBuf,
     },
-    /// It is not text.
     #[error("{}: line {line} is not valid UTF-8", path.display())]
     NotText {
         /// The file's path.

@@ -70,9 +70,12 @@ pub(super) fn restrain(tree: &mut Node, strict: &UnattendedRules, scrubber: &Scr
                 let lost = entries.iter().filter(|entry| !present.contains(entry));
                 // What the journal keeps of an entry with a secret in it matches nothing any
                 // more; the only entry that surely covers it is the one that covers everything.
-                items.extend(lost.map(|entry| match entry.as_str().contains(MARK) {
-                    true => held(Value::Text("*".into())),
-                    false => held(Value::Text(entry.as_str().to_owned())),
+                items.extend(lost.map(|entry| {
+                    if entry.as_str().contains(MARK) {
+                        held(Value::Text("*".into()))
+                    } else {
+                        held(Value::Text(entry.as_str().to_owned()))
+                    }
                 }));
                 tree.set(name, held(Value::List(items)));
             }

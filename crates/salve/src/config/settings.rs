@@ -18,9 +18,10 @@ use serde::{Deserialize, Deserializer};
 use super::checks::{CheckEntry, Heal, SpecialistEntry};
 use super::command::CommandLine;
 use super::jobs::{JobSettings, TelemetrySettings};
-use super::loops::Loop;
+use super::loops::LoopSettings;
 use super::proxy::ProxySettings;
 use super::rows::{AnchorSchema, ClassSchema};
+use super::runtime::AgentRuntime;
 use super::sandbox::SandboxSettings;
 use super::servers::{ServerDefaults, ServerEntry};
 use super::tools::{HealRuleEntry, ToolEntry};
@@ -50,17 +51,19 @@ pub struct Settings {
     /// How a coding agent takes part in repairs
     pub agent: AgentSettings,
     /// How agents work on a task, iteration by iteration
-    pub r#loop: Loop,
+    pub r#loop: LoopSettings,
     /// What steps of jobs may take, by the names of the spec
     pub job: JobSettings,
     /// Where figures about jobs are sent
     pub telemetry: TelemetrySettings,
     /// Remedies that ship with Salve
-    pub playbook: Playbook,
+    pub playbook: PlaybookSettings,
     /// Healing of failed tool calls
-    pub auto_heal: AutoHeal,
+    pub auto_heal: AutoHealSettings,
     /// The tools that skills may call
     pub skills: SkillSettings,
+    /// Finding out why tools fail
+    pub debug: DebugSettings,
     /// Warnings about calls that are known to fail
     pub prevention: PreventionSettings,
     /// What is known about tools and commands, by a pattern of their names
@@ -71,14 +74,16 @@ pub struct Settings {
     pub webhooks: Webhooks,
     /// Notices on this machine
     pub notify: Notify,
+    /// The page that `salve serve` gives
+    pub page: PageSettings,
     /// Approvals that commands earn by helping
-    pub earned: Earned,
+    pub earned: EarnedSettings,
     /// What is remembered about failures
     pub memory: MemorySettings,
     /// Secrets beyond those that Salve knows by itself
     pub scrub: Scrub,
     /// Failures beyond those that Salve knows by itself
-    pub fingerprint: Fingerprint,
+    pub fingerprint: FingerprintSettings,
 }
 
 /// The recovery section, as the recovery spec has it.
@@ -231,6 +236,8 @@ pub struct AgentSettings {
     pub prices: BTreeMap<String, PriceEntry>,
     /// What becomes of a change that did not help
     pub on_failure: OnFailureSetting,
+    /// Further directories that a started agent may write to, such as where it keeps what is its own
+    pub state_dirs: Vec<String>,
 }
 
 /// What a million tokens cost, in cents.
@@ -258,39 +265,6 @@ impl From<PriceEntry> for TokenPrices {
     }
 }
 
-/// An agent that Salve can start.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum AgentRuntime {
-    /// Claude Code.
-    Claude,
-    /// Codex.
-    Codex,
-    /// Gemini CLI.
-    Gemini,
-    /// opencode.
-    Opencode,
-    /// The command in `agent.command`.
-    Command,
-}
-
-impl AgentRuntime {
-    /// Every runtime.
-    pub const ALL: [Self; 5] =
-        [Self::Claude, Self::Codex, Self::Gemini, Self::Opencode, Self::Command];
-
-    /// Returns the word for it in the settings.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Claude => "claude",
-            Self::Codex => "codex",
-            Self::Gemini => "gemini",
-            Self::Opencode => "opencode",
-            Self::Command => "command",
-        }
-    }
-}
-
 /// What becomes of a change that did not help.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -313,7 +287,7 @@ impl From<OnFailureSetting> for salve_core::event::OnFailure {
 /// Remedies that ship with Salve.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Playbook {
+pub struct PlaybookSettings {
     /// Which of them run without asking
     pub auto: PlaybookAuto,
 }
@@ -332,12 +306,16 @@ pub enum PlaybookAuto {
 /// Healing of failed tool calls, as the tools spec has it.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct AutoHeal {
+pub struct AutoHealSettings {
     /// Whether failed tool calls are healed at all
     pub enabled: bool,
     /// Times that a healed call is tried again
     #[schemars(range(max = 100))]
     pub max_retries: u32,
+    /// Milliseconds that one fix may take
+    #[serde(rename = "fix_timeout_ms", deserialize_with = "milliseconds")]
+    #[schemars(with = "u64", range(min = 100, max = 3_600_000))]
+    pub fix_timeout: Duration,
     /// Program that brings the VPN up
     pub vpn_script: Option<String>,
     /// Kubernetes config file of each cluster, by the cluster's name
@@ -354,6 +332,14 @@ pub struct SkillSettings {
     pub servers: BTreeMap<String, String>,
     /// Commands that are tools of skills, by the tools' names; arguments are in ARG_NAME
     pub commands: BTreeMap<String, String>,
+}
+
+/// Finding out why tools fail.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct DebugSettings {
+    /// Directories in which the source of tools is looked for, from the project's root on
+    pub roots: Vec<String>,
 }
 
 /// Warnings about calls that are known to fail.
@@ -390,12 +376,36 @@ pub struct Webhooks {
 pub struct Notify {
     /// Whether a desktop notice appears when a person is needed, where there is a desktop
     pub desktop: bool,
+    /// Which moments appear there; what healed within 30 s by one attempt never does
+    pub desktop_moments: Vec<DesktopMoment>,
+    /// Hours of the day in which nobody is told; questions are told when they are over
+    pub quiet_hours: Option<String>,
+}
+
+/// A moment that deserves a notice on the desktop.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum DesktopMoment {
+    /// A person is needed.
+    Escalation,
+    /// Something healed.
+    Recovered,
+    /// It was given up.
+    Exhausted,
+}
+
+/// The page that `salve serve` gives.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct PageSettings {
+    /// Another address that leads to the page, such as that of a proxy with TLS; messages link to it
+    pub url: Option<String>,
 }
 
 /// Approvals that commands earn by helping.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Earned {
+pub struct EarnedSettings {
     /// Proven successes of an approved command after which its approval is proposed; 0 is never
     #[schemars(range(max = 1000))]
     pub after: u32,
@@ -404,8 +414,8 @@ pub struct Earned {
     pub days: u32,
 }
 
-impl From<&Earned> for salve_core::earned::EarningTerms {
-    fn from(earned: &Earned) -> Self {
+impl From<&EarnedSettings> for salve_core::earned::EarningTerms {
+    fn from(earned: &EarnedSettings) -> Self {
         Self { after: earned.after, days: earned.days }
     }
 }
@@ -450,7 +460,7 @@ pub struct ScrubPattern {
 /// Failures beyond those that Salve knows by itself.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub struct Fingerprint {
+pub struct FingerprintSettings {
     /// Failures known by the shape of a line
     #[schemars(with = "Vec<AnchorSchema>")]
     pub anchors: Vec<AnchorRow>,

@@ -157,6 +157,7 @@ fn the_defaults_are_the_specs_and_cover_every_setting() {
             "vpn_script",
             "tests",
             "statsd",
+            "quiet_hours",
         ];
         name.starts_with("webhooks.on_") || without.contains(&name.rsplit('.').next().unwrap())
     };
@@ -321,6 +322,17 @@ fn a_webhook_needs_a_web_address() {
         let error = load_text("salve.toml", &text).unwrap_err().to_string();
         assert!(error.starts_with("salve.toml:1:26: webhooks.on_escalation: expected"), "{error}");
         assert!(!error.contains(bad), "a value may be a secret: {error}");
+    }
+}
+
+#[test]
+fn quiet_hours_and_the_pages_address_are_checked() {
+    for (key, bad) in [("notify.quiet_hours", "22-7"), ("page.url", "https://a.example/b")] {
+        let error = load_text("salve.toml", &format!("{key} = \"{bad}\"")).unwrap_err().to_string();
+        assert!(error.contains(key) && error.contains("expected"), "{error}");
+    }
+    for good in ["ntfy+https://ntfy.example/salve", "https://ntfy.sh/salve"] {
+        load_text("salve.toml", &format!("webhooks.on_escalation = \"{good}\"")).unwrap();
     }
 }
 

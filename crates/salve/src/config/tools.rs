@@ -62,4 +62,7 @@ pub struct ToolEntry {
     pub cluster: Option<String>,
     /// Command, or tool of the same server, that shows what a call did
     pub verify: Option<String>,
+    /// Milliseconds that a call behind `salve proxy` may take without telling of progress
+    #[schemars(range(min = 1, max = 86_400_000))]
+    pub timeout_ms: Option<u64>,
 }

@@ -10,9 +10,7 @@ use std::sync::Arc;
 /// A line and a column, both counted from 1; columns count characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TextPosition {
-    /// The line.
     pub line: u32,
-    /// The column.
     pub column: u32,
 }
 
@@ -123,7 +121,6 @@ impl fmt::Display for ValueOrigin {
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// The value.
     pub value: Value,
     /// Where it was written.
     pub origin: ValueOrigin,
@@ -138,9 +135,7 @@ pub enum Value {
     Integer(i64),
     /// A number with a fraction.
     Float(f64),
-    /// Text.
     Text(String),
-    /// A list.
     List(Vec<Node>),
     /// Values by name.
     Table(SettingsTable),

@@ -6,6 +6,7 @@ use salve_core::fingerprint::{FingerprintRules, RowError, Rows};
 use salve_core::gate::{
     self, FindingKind, GatePolicy, InvalidPolicy, PolicyError, PolicyFinding, RawPolicy,
 };
+use salve_core::notify::{NTFY_MARK, PublicAddress, QuietHours};
 use salve_core::scrub::{Key, Scrubber};
 use serde::Deserialize;
 
@@ -38,12 +39,13 @@ pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<ConfigProblem>> {
         }
     };
     let mut problems = addresses(tree);
+    problems.extend(notices(&settings, tree));
     problems.extend(patterns(&settings, tree));
     problems.extend(super::valid_servers::problems(&settings, tree));
     problems.extend(super::valid_checks::problems(&settings, tree));
     problems.extend(super::valid_loops::problems(&settings, tree));
     problems.extend(super::valid_tools::problems(&settings, tree));
-    problems.extend(caches(&settings, tree));
+    problems.extend(writable_dirs(&settings, tree));
     let policy = policy(&settings, tree);
     let fingerprints = fingerprints(&settings, tree);
     match (policy, fingerprints) {
@@ -100,16 +102,18 @@ fn rule_problem(tree: &Node, rule: &str, message: &str) -> ConfigProblem {
     ConfigProblem { origin, key: Some(key), message: message.to_owned() }
 }
 
-/// Returns what is wrong with the directories that commands may write to.
-fn caches(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
-    let listed = settings.recovery.sandbox.caches.iter().enumerate();
-    let wrong = listed.filter(|(_, cache)| {
-        let below_home = cache.strip_prefix("~/").is_some_and(|rest| !rest.trim().is_empty());
-        let absolute = cache.len() > 1 && cache.starts_with('/');
-        !below_home && !absolute || cache.split('/').any(|part| part == "..")
+/// Returns what is wrong with the directories that commands and agents may write to.
+fn writable_dirs(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+    let caches = settings.recovery.sandbox.caches.iter().enumerate();
+    let state_dirs = settings.agent.state_dirs.iter().enumerate();
+    let listed = caches.map(|(at, dir)| (format!("recovery.sandbox.caches.{at}"), dir));
+    let listed = listed.chain(state_dirs.map(|(at, dir)| (format!("agent.state_dirs.{at}"), dir)));
+    let wrong = listed.filter(|(_, dir)| {
+        let below_home = dir.strip_prefix("~/").is_some_and(|rest| !rest.trim().is_empty());
+        let absolute = dir.len() > 1 && dir.starts_with('/');
+        !below_home && !absolute || dir.split('/').any(|part| part == "..")
     });
-    let problem = |(at, _): (usize, &String)| {
-        let key = format!("recovery.sandbox.caches.{at}");
+    let problem = |(key, _): (String, &String)| {
         let origin = tree.get(&key).map(|node| node.origin.clone());
         let message = "expected a directory, absolute or below `~/`, without `..`".to_owned();
         ConfigProblem { origin, key: Some(key), message }
@@ -141,7 +145,22 @@ fn addresses(tree: &Node) -> Vec<ConfigProblem> {
     hooks.iter().filter_map(problem).collect()
 }
 
+/// Returns what is wrong with the hours of notices and the page's address.
+fn notices(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+    let problem = |key: &str, message: String| {
+        let origin = tree.get(key).map(|node| node.origin.clone());
+        ConfigProblem { origin, key: Some(key.to_owned()), message }
+    };
+    let hours = settings.notify.quiet_hours.as_deref().map(str::parse::<QuietHours>);
+    let url = settings.page.url.as_deref().map(str::parse::<PublicAddress>);
+    let hours =
+        hours.and_then(Result::err).map(|bad| problem("notify.quiet_hours", bad.to_string()));
+    let url = url.and_then(Result::err).map(|bad| problem("page.url", bad.to_string()));
+    hours.into_iter().chain(url).collect()
+}
+
 fn is_address(text: &str) -> bool {
+    let text = text.strip_prefix(NTFY_MARK).unwrap_or(text);
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).unwrap_or_default();
     !host.is_empty() && !text.contains(|c: char| c.is_whitespace() || c.is_control())

@@ -4,7 +4,8 @@ use salve_core::class::Class;
 
 use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
-use super::settings::{AgentRuntime, Settings};
+use super::runtime::AgentRuntime;
+use super::settings::Settings;
 use super::tree::{Node, Value};
 
 /// Returns what is wrong with the checks and the specialists.

@@ -3,7 +3,8 @@
 use super::loops::{RECOVERY, RoleEntry, TESTS, shipped_prompt};
 use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
-use super::settings::{AgentRuntime, Settings};
+use super::runtime::AgentRuntime;
+use super::settings::Settings;
 use super::tree::Node;
 
 /// The files of a loop that are not a role's to write.

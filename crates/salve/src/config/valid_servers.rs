@@ -5,7 +5,8 @@ use salve_core::server::url::LocalUrl;
 
 use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
-use super::settings::{AgentRuntime, Settings};
+use super::runtime::AgentRuntime;
+use super::settings::Settings;
 use super::tree::{Node, Value};
 
 /// Returns what is wrong with the servers and with the agent's command.
@@ -22,9 +23,9 @@ pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
     if settings.agent.command.as_ref().is_some_and(|command| command.is_empty()) {
         found.add("agent.command", "there is nothing to run");
     }
-    let runtimes = AgentRuntime::ALL.map(AgentRuntime::as_str);
+    let runtimes = AgentRuntime::names();
     for name in settings.agent.prices.keys().filter(|name| !runtimes.contains(&name.as_str())) {
-        let hint = nearest(name, runtimes);
+        let hint = nearest(name, runtimes.iter().copied());
         let hint = hint.map(|near| format!("; did you mean `{near}`?")).unwrap_or_default();
         found.add(&format!("agent.prices.{name}"), format!("there is no such agent{hint}"));
     }

@@ -33,6 +33,7 @@ impl Settings {
             hints: ToolHints { is_read_only: entry.read_only, is_idempotent: entry.idempotent },
             cluster: entry.cluster.clone(),
             verify: entry.verify.clone(),
+            timeout_ms: entry.timeout_ms,
         };
         let tools = self.tools.iter().map(|(name, entry)| (ToolPattern::new(name), terms(entry)));
         HealTable {

@@ -12,7 +12,7 @@ use super::schema::{Key, keys};
 use super::tree::{Node, Value, ValueOrigin};
 
 /// Variables that Salve reads but that set nothing.
-const NOT_SETTINGS: [&str; 10] = [
+const NOT_SETTINGS: [&str; 12] = [
     "SALVE_PROJECT",
     "SALVE_AGENT",
     "SALVE_USER",
@@ -23,6 +23,8 @@ const NOT_SETTINGS: [&str; 10] = [
     "SALVE_LOOP_DIR",
     "SALVE_ROLE",
     "SALVE_ITERATION",
+    "SALVE_JOB",
+    "SALVE_STEP",
 ];
 
 /// The environment variables that may be settings.
@@ -80,7 +82,7 @@ impl Environment {
 
 impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment {
     fn from_iter<I: IntoIterator<Item = (K, V)>>(variables: I) -> Self {
-        let prefixes = ["SALVE_", "REPAIR_", "AGENT_"];
+        let prefixes = ["SALVE_", "REPAIR_", "AGENT_", "STEP_", "JOB_"];
         let ours = |name: &OsStr| {
             prefixes.iter().any(|prefix| name.as_encoded_bytes().starts_with(prefix.as_bytes()))
         };

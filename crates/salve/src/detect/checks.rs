@@ -100,15 +100,12 @@ fn types(dir: &Path, manager: &str) -> Detected {
         list.strip_prefix('[').is_some_and(|list| !list.trim_start().starts_with(']'))
     });
     let exec = exec(manager);
-    match refers {
-        true => {
-            let why = "typescript in package.json, references in tsconfig.json".to_owned();
-            check("types", format!("{exec} tsc -b"), why)
-        }
-        false => {
-            let why = "typescript in package.json, tsconfig.json".to_owned();
-            check("types", format!("{exec} tsc --noEmit"), why)
-        }
+    if refers {
+        let why = "typescript in package.json, references in tsconfig.json".to_owned();
+        check("types", format!("{exec} tsc -b"), why)
+    } else {
+        let why = "typescript in package.json, tsconfig.json".to_owned();
+        check("types", format!("{exec} tsc --noEmit"), why)
     }
 }
 

@@ -71,7 +71,6 @@ pub(super) fn runner(root: &Path, dir: &Path) -> (&'static str, String) {
     ("", "no lockfile, so the python on the path".to_owned())
 }
 
-/// Rails.
 pub(super) fn rails(dir: &Path) -> Option<Detected> {
     let gemfile = read(dir, "Gemfile")?;
     let line = |line: &str| {

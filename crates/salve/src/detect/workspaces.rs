@@ -70,9 +70,8 @@ fn expand(root: &Path, pattern: &str) -> Vec<String> {
         if part == ".." || part.is_empty() {
             return Vec::new();
         }
-        let next = found.iter().flat_map(|dir| match part.contains('*') {
-            true => below(root, dir, part),
-            false => vec![join(dir, part)],
+        let next = found.iter().flat_map(|dir| {
+            if part.contains('*') { below(root, dir, part) } else { vec![join(dir, part)] }
         });
         found = next.filter(|dir| root.join(dir).is_dir()).take(MOST).collect();
     }

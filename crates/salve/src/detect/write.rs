@@ -69,10 +69,7 @@ pub fn missing_ignores(root: &Path) -> Vec<&'static str> {
 /// Returns a `.gitignore` with these lines at its end.
 pub fn with_ignores(root: &Path, lines: &[&str]) -> String {
     let old = read(root, ".gitignore").unwrap_or_default();
-    let gap = match old.is_empty() || old.ends_with('\n') {
-        true => "",
-        false => "\n",
-    };
+    let gap = if old.is_empty() || old.ends_with('\n') { "" } else { "\n" };
     format!("{old}{gap}{}\n", lines.join("\n"))
 }
 

@@ -7,15 +7,14 @@ use std::time::Duration;
 
 use super::Finding;
 use super::probe::{ProbeError, ask};
-use crate::sandbox::{Landlock, Means, Names, SHELL, Sockets, Spaces};
+use crate::sandbox::{Landlock, Means, Names, Processes, SHELL, Sockets, Spaces};
 use crate::workspace::LayerMeans;
+use salve_core::agent::known_agents;
 
 /// How long a program may take to tell its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// File watchers that a dev server and its tools commonly need together.
 const WATCHES: u64 = 65_536;
-/// Agent programs that Salve knows how to drive.
-const AGENTS: [&str; 4] = ["claude", "codex", "gemini", "opencode"];
 
 /// Runs the machine's checks.
 pub(super) fn examine() -> Vec<Finding> {
@@ -55,9 +54,14 @@ fn sandbox(means: Means) -> Finding {
         Landlock::Signals => "writes, TCP ports, signals",
     };
     let limits = "limits on files, processor time and processes";
-    let spaces = match means.spaces {
-        Spaces::Root | Spaces::User => "namespaces seal .salve and git's hooks",
-        Spaces::None => "nothing seals .salve",
+    let spaces = match (means.spaces, means.processes) {
+        (Spaces::Root | Spaces::User, Processes::Own) => {
+            "namespaces seal .salve and git's hooks and hide other processes"
+        }
+        (Spaces::Root | Spaces::User, Processes::Shared) => {
+            "namespaces seal .salve and git's hooks, but other processes can be seen"
+        }
+        (Spaces::None, _) => "nothing seals .salve",
     };
     let detail = format!("Landlock holds {enforced}; {spaces}; {limits}; {}", network(means));
     match (means.spaces, means.landlock >= Landlock::Ports, means.sockets) {
@@ -77,27 +81,24 @@ fn sandbox(means: Means) -> Finding {
     }
 }
 
-/// Says what a private layer would stand on here; agents still work on the files themselves.
+/// Says what the private layer of an agent stands on here.
 fn layer(means: &LayerMeans) -> Finding {
     let mend = "allow unprivileged user namespaces (sysctl \
         kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu; in a container, a seccomp profile \
         that allows unshare and mount, and a tmpfs at /dev/shm)";
     match means {
         LayerMeans::Overlay { base } => {
-            let detail = format!(
-                "an overlay is possible in {}; agents do not use it yet and edit the files themselves",
-                base.display()
-            );
+            let detail =
+                format!("agents work on an overlay over the files, kept in {}", base.display());
             Finding::ok("private layer", detail)
         }
         LayerMeans::Copy => {
-            let detail = "overlays are not allowed here, only a copy is; agents use neither yet and edit the \
-                files themselves";
+            let detail = "overlays are not allowed here: agents work on a copy of the files, which takes \
+                longer to make";
             Finding::warn("private layer", detail, mend)
         }
         LayerMeans::None => {
-            let detail =
-                "neither an overlay nor Landlock is available; agents edit the files themselves";
+            let detail = "neither an overlay nor Landlock is available, so Salve asks before an agent works on the files themselves";
             Finding::warn("private layer", detail, mend)
         }
     }
@@ -119,8 +120,9 @@ fn network(means: Means) -> &'static str {
 }
 
 fn agents() -> Finding {
-    let probes =
-        AGENTS.map(|name| thread::spawn(move || (name, ask(name, &["--version"], PATIENCE))));
+    let names: Vec<&str> = known_agents().iter().map(|known| known.name.as_str()).collect();
+    let probe = |name| thread::spawn(move || (name, ask(name, &["--version"], PATIENCE)));
+    let probes: Vec<_> = names.iter().copied().map(probe).collect();
     let (mut found, mut broken) = (Vec::new(), Vec::new());
     for (name, answer) in probes.into_iter().filter_map(|probe| probe.join().ok()) {
         match answer {
@@ -135,7 +137,7 @@ fn agents() -> Finding {
     }
     if found.is_empty() {
         let mend = "install one if code should be repaired by an agent; all else works without";
-        return Finding::warn("agents", format!("none of {} found", AGENTS.join(", ")), mend);
+        return Finding::warn("agents", format!("none of {} found", names.join(", ")), mend);
     }
     Finding::ok("agents", found.join(", "))
 }

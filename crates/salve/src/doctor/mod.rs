@@ -6,10 +6,13 @@ mod machine;
 mod notices;
 mod probe;
 mod project;
+mod registrations;
 
 use serde::Serialize;
 
 use crate::project::Project;
+
+pub(crate) use probe::answer_of;
 
 /// How well one thing is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -64,11 +67,12 @@ mod tests {
     use super::*;
 
     /// The doctor's own texts, with what they are filled in with left out.
-    const SOURCES: [&str; 4] = [
+    const SOURCES: [&str; 5] = [
         include_str!("machine.rs"),
         include_str!("notices.rs"),
         include_str!("probe.rs"),
         include_str!("project.rs"),
+        include_str!("registrations.rs"),
     ];
 
     #[test]

@@ -1,18 +1,20 @@
 //! Asks a program for a word about itself, with a time limit.
 
-use std::ffi::OsStr;
 use std::io::Read;
-use std::process::{Command, Stdio};
+use std::os::fd::AsFd;
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, PidfdFlags, pidfd_open};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
-use crate::process::find_program;
+use crate::process::{asking_command, program_outside};
 
 /// Why a program gave no answer.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum ProbeError {
+pub(crate) enum ProbeError {
     /// It is not on the `PATH`.
     #[error("not found")]
     NotFound,
@@ -29,42 +31,84 @@ pub(super) enum ProbeError {
 
 /// Runs `program` and returns the first line it prints.
 pub(super) fn ask(program: &str, args: &[&str], limit: Duration) -> Result<String, ProbeError> {
-    let path = find_program(program).ok_or(ProbeError::NotFound)?;
-    run(path.as_os_str(), args, limit)
+    let path = program_outside(program).ok_or(ProbeError::NotFound)?;
+    run(&path, args, limit)
 }
 
-fn run(program: &OsStr, args: &[&str], limit: Duration) -> Result<String, ProbeError> {
-    let mut command = Command::new(program);
-    command.args(args).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().map_err(ProbeError::Start)?;
-    if !ends_within(child.id(), limit) {
-        // It may have ended this very moment; either way it is waited for.
-        let _ = child.kill();
-        let _ = child.wait();
-        return Err(ProbeError::Timeout(limit));
-    }
-    let status = child.wait().map_err(ProbeError::Start)?;
-    let out = first_line(child.stdout.take());
-    if status.success() {
+/// Runs `program` in a directory and returns all that it prints, as far as a pipe holds it.
+pub(crate) fn answer_of(
+    program: &str,
+    args: &[&str],
+    dir: &Path,
+    limit: Duration,
+) -> Result<String, ProbeError> {
+    let path = program_outside(program).ok_or(ProbeError::NotFound)?;
+    let mut command = asking_command(&path);
+    command.args(args).current_dir(dir).env("NO_COLOR", "1");
+    let mut ended = run_to_end(command, limit)?;
+    // Some list on stderr.
+    let (out, err) = (beginning(ended.child.stdout.take()), beginning(ended.child.stderr.take()));
+    Ok(format!("{out}\n{err}"))
+}
+
+fn run(program: &Path, args: &[&str], limit: Duration) -> Result<String, ProbeError> {
+    let mut command = asking_command(program);
+    command.args(args);
+    let mut ended = run_to_end(command, limit)?;
+    let out = first_line(ended.child.stdout.take());
+    if ended.status.success() {
         return Ok(out);
     }
-    let err = first_line(child.stderr.take());
-    Err(ProbeError::Failed(if err.is_empty() { status.to_string() } else { err }))
+    let err = first_line(ended.child.stderr.take());
+    Err(ProbeError::Failed(if err.is_empty() { ended.status.to_string() } else { err }))
 }
 
-/// Waits for the process by handle; where the system has none, trusts the program to end.
-fn ends_within(pid: u32, limit: Duration) -> bool {
-    let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) else { return true };
-    let Ok(handle) = pidfd_open(pid, PidfdFlags::empty()) else { return true };
+/// A program that has ended, with all that it started.
+struct EndedProbe {
+    child: Child,
+    status: ExitStatus,
+}
+
+fn run_to_end(mut command: Command, limit: Duration) -> Result<EndedProbe, ProbeError> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).process_group(0);
+    let mut child = command.spawn().map_err(ProbeError::Start)?;
+    let has_ended = ends_within(child.id(), limit);
+    let group = i32::try_from(child.id()).ok().and_then(Pid::from_raw);
+    // Some are a program that starts the real one, which would outlive it. As long as nobody has waited for
+    // the first, its group is no other's.
+    if let (Some(_), Some(group)) = (has_ended, group) {
+        let _nobody_is_left = kill_process_group(group, Signal::KILL);
+    }
+    let status = child.wait().map_err(ProbeError::Start)?;
+    match has_ended {
+        Some(false) => Err(ProbeError::Timeout(limit)),
+        Some(true) | None => Ok(EndedProbe { child, status }),
+    }
+}
+
+/// Waits for the process by handle; where the system has none, nothing is told, and the program is trusted
+/// to end.
+fn ends_within(pid: u32, limit: Duration) -> Option<bool> {
+    let pid = i32::try_from(pid).ok().and_then(Pid::from_raw)?;
+    let handle = pidfd_open(pid, PidfdFlags::empty()).ok()?;
+    Some(is_ready(&handle, limit))
+}
+
+fn is_ready(handle: &impl AsFd, limit: Duration) -> bool {
     let timeout = Timespec::try_from(limit).ok();
-    poll(&mut [PollFd::new(&handle, PollFlags::IN)], timeout.as_ref()).is_ok_and(|ready| ready > 0)
+    poll(&mut [PollFd::new(handle, PollFlags::IN)], timeout.as_ref()).is_ok_and(|ready| ready > 0)
 }
 
-/// Reads at most one pipe buffer, so that a grandchild holding the pipe cannot keep us.
-fn first_line(pipe: Option<impl Read>) -> String {
-    let mut buffer = [0; 4096];
+/// Reads at most what is in the pipe by now, so that a grandchild holding it cannot keep us.
+fn beginning(pipe: Option<impl Read + AsFd>) -> String {
+    let mut buffer = vec![0; 1 << 16];
+    let pipe = pipe.filter(|pipe| is_ready(pipe, Duration::ZERO));
     let read = pipe.and_then(|mut pipe| pipe.read(&mut buffer).ok()).unwrap_or(0);
-    let text = String::from_utf8_lossy(&buffer[..read]);
+    String::from_utf8_lossy(&buffer[..read]).into_owned()
+}
+
+fn first_line(pipe: Option<impl Read + AsFd>) -> String {
+    let text = beginning(pipe);
     let line: String = text.lines().next().unwrap_or_default().chars().take(120).collect();
     line.trim().to_owned()
 }
@@ -90,6 +134,37 @@ mod tests {
     fn a_program_that_does_not_exist_is_not_found() {
         let error = ask("no-such-program-anywhere", &[], LONG).unwrap_err();
         assert!(matches!(error, ProbeError::NotFound));
+    }
+
+    #[test]
+    fn nothing_that_a_program_started_outlives_it() {
+        for (script, limit) in [
+            ("sleep 1000 & echo $!", LONG),
+            ("sleep 1000 & echo $! > pid; exec sleep 1000", Duration::from_millis(300)),
+        ] {
+            let dir = tempfile::tempdir().unwrap();
+            let said = answer_of("sh", &["-c", script], dir.path(), limit);
+            let pid = said.unwrap_or_else(|_| {
+                std::fs::read_to_string(dir.path().join("pid")).unwrap_or_default()
+            });
+            let stat = format!("/proc/{}/stat", pid.trim());
+            let is_alive = || {
+                let text = std::fs::read_to_string(&stat).unwrap_or_default();
+                !text.is_empty() && !text.contains(") Z ")
+            };
+            let begun = std::time::Instant::now();
+            while is_alive() {
+                assert!(begun.elapsed() < LONG, "{script}");
+                std::thread::yield_now();
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_said_on_stderr_is_an_answer_too() {
+        let dir = tempfile::tempdir().unwrap();
+        let said = answer_of("sh", &["-c", "echo one; echo two >&2"], dir.path(), LONG).unwrap();
+        assert_eq!(said.lines().collect::<Vec<_>>(), ["one", "", "two"]);
     }
 
     #[test]

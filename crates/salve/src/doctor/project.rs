@@ -4,10 +4,11 @@ use std::path::Path;
 
 use rustix::fs::{Access, access, statvfs};
 
-use super::{Finding, machine, notices};
+use super::{Finding, machine, notices, registrations};
 use crate::config::{self, Config, LoadError, Sources};
 use crate::dirs;
 use crate::project::Project;
+use crate::register::Places;
 use crate::store::Store;
 
 /// Free space below which writing becomes a gamble.
@@ -27,6 +28,7 @@ pub(super) fn examine(project: Option<&Project>) -> Vec<Finding> {
         return findings;
     };
     findings.extend([directory(project.root()), disk(project.root()), store(project)]);
+    findings.push(registrations::examine(&Places::here(project.root())));
     findings
 }
 

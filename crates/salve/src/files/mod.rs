@@ -13,6 +13,7 @@ pub(crate) const STATE_DIR: &str = ".salve";
 mod place;
 mod read;
 mod write;
+mod yaml;
 
 pub use place::is_own;
 pub(crate) use place::{Parent, sync};
@@ -21,6 +22,7 @@ pub use read::{
     read_text_where,
 };
 pub use write::{make_directories, open_lock, open_to_append, remove, rename};
+pub use yaml::{YamlError, parse_yaml};
 
 #[cfg(test)]
 mod tests;

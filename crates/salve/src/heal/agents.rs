@@ -14,7 +14,7 @@ use salve_core::repair::agent_title;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::millis;
-use super::running_agent::{NotStarted, RunningAgent, release, start_agent};
+use super::running_agent::{AgentStart, NotStarted, RunningAgent, release, start_agent};
 use crate::agent::{AgentEvent, AgentRun, End, Ending, Mcp, Profile, Task};
 use crate::config::LiveSettings;
 use crate::process::{self, Supervisor};
@@ -31,7 +31,6 @@ const SESSIONS: usize = 200;
 /// How an agent is started.
 #[derive(Clone, Debug)]
 pub struct AgentPlan {
-    /// Its name.
     pub name: String,
     /// How it is run.
     pub profile: Profile,
@@ -80,10 +79,8 @@ pub fn see_off(agent: &AgentRun) {
     }
 }
 
-/// What an agent is called for.
 #[derive(Clone, Debug)]
 pub struct AgentCall {
-    /// The effect.
     pub effect: Effecting,
     /// How the agent is run.
     pub profile: Profile,
@@ -117,8 +114,8 @@ impl Agents<'_> {
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Result<AgentLaunch, StoreError> {
         let AgentCall { effect, ref profile, ref task, now } = *call;
-        let held = (&mut self.live, &self.project);
-        match start_agent(held, care, (profile, task, now), scrubber, on)? {
+        let start = AgentStart { project: &self.project, profile, task, now };
+        match start_agent(&mut self.live, care, &start, scrubber, on)? {
             Ok(running) => {
                 let launched = Event::Incident(IncidentEvent::AgentLaunched {
                     effect: effect.effect,
@@ -147,6 +144,19 @@ pub fn is_attended(store: &Store, scrubber: &Scrubber) -> Result<bool, StoreErro
 /// Returns who listens, once for each session.
 pub fn listeners(store: &Store, scrubber: &Scrubber) -> Result<Vec<Actor>, StoreError> {
     Ok(sessions(store, scrubber)?.into_iter().map(|(_, who)| who).collect())
+}
+
+/// Returns the name of the one agent that listens, if it is one.
+pub fn only_listener(store: &Store, scrubber: &Scrubber) -> Option<Scrubbed> {
+    // Who listens is only said; what cannot be read now is read when it matters.
+    let mut names = listeners(store, scrubber).ok()?.into_iter().filter_map(|who| match who {
+        Actor::Agent { name } => Some(name),
+        Actor::Salve(_) | Actor::Person { .. } | Actor::Unproven { .. } | Actor::Forged { .. } => {
+            None
+        }
+    });
+    let first = names.next()?;
+    names.all(|name| name == first).then_some(first)
 }
 
 /// Returns who listens and can answer: not whoever waits for this very process.
@@ -180,8 +190,14 @@ fn sessions(store: &Store, scrubber: &Scrubber) -> Result<Vec<(Process, Actor)>,
 
 /// Says what an agent waits for, and what a person can do about it.
 pub fn trouble_words(name: &Scrubbed, kind: Trouble, text: &Scrubbed) -> String {
-    let (title, advice) = (agent_title(name), kind.advice());
-    format!("{title} has trouble with its service: {text} ({advice})")
+    let title = agent_title(name);
+    match kind {
+        // What is wrong nobody knows, so there is nothing to advise.
+        Trouble::Other => format!("{title} has trouble: {text}"),
+        Trouble::Auth | Trouble::RateLimit | Trouble::Billing | Trouble::Overloaded => {
+            format!("{title} has trouble with its service: {text} ({})", kind.advice())
+        }
+    }
 }
 
 /// Says that a limit on money cannot hold for an agent, and what does.
@@ -209,8 +225,9 @@ pub fn words(name: &Scrubbed, ending: &Ending) -> String {
         text.push_str(&format!(", {cost}"));
     }
     let said = ending.text.as_str().trim().lines().next().unwrap_or_default();
-    match said.is_empty() {
-        true => text,
-        false => format!("{text}: {}", said.chars().take(200).collect::<String>()),
+    if said.is_empty() {
+        text
+    } else {
+        format!("{text}: {}", said.chars().take(200).collect::<String>())
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use salve_core::event::{Acted, Authority, EffectReport, Exit, Symptom};
-use salve_core::fingerprint::{Fingerprint, FingerprintRules, Hints};
+use salve_core::fingerprint::{Fingerprint, FingerprintRules, Hints, undecorated};
 use salve_core::playbook::{Action, Diagnosis, ObservedFailure, Playbook, Prescription};
 use salve_core::repair::{exit_text, signal_name};
 use salve_core::scrub::{Scrubbed, Scrubber};
@@ -40,7 +40,8 @@ impl FailurePlace {
     pub fn new(
         root: &Path,
         dir: &Path,
-        (argv, env): (&[OsString], &[(OsString, OsString)]),
+        argv: &[OsString],
+        env: &[(OsString, OsString)],
         sandbox: &Sandbox,
     ) -> Self {
         let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
@@ -91,7 +92,7 @@ impl Evidence {
         let symptom = Symptom {
             signature: fingerprint.signature,
             class: fingerprint.class,
-            key_line: scrubber.scrub(&fingerprint.key_line),
+            key_line: scrubber.scrub(undecorated(&fingerprint.key_line)),
             exit: exit.cloned(),
             tree: None,
             acted: Acted::No,
@@ -119,9 +120,10 @@ pub fn diagnose(evidence: &Evidence, place: &FailurePlace, scrubber: &Scrubber) 
         exit: &exit,
         output: evidence.output.as_str(),
     };
-    match Playbook::built_in().may_know(&seen) {
-        true => playbook::diagnose(&place.ask(), &seen, scrubber),
-        false => Diagnosis::unknown(),
+    if Playbook::built_in().may_know(&seen) {
+        playbook::diagnose(&place.ask(), &seen, scrubber)
+    } else {
+        Diagnosis::unknown()
     }
 }
 
@@ -132,12 +134,13 @@ pub fn has_safe(diagnosis: &Diagnosis) -> bool {
 
 /// Carries an action out on somebody's word and returns what came of it.
 pub fn carry_out(
-    (action, on): (&Action, Authority),
+    action: &Action,
+    on: Authority,
     place: &FailurePlace,
     care: &Supervisor,
     scrubber: &Scrubber,
 ) -> EffectReport {
-    match playbook::apply((action, on), &place.ask(), care) {
+    match playbook::apply(action, on, &place.ask(), care) {
         Ok(_) => EffectReport::Done,
         Err(ApplyError::Failed { exit: Exit::TimedOut, .. }) => EffectReport::TimedOut,
         Err(ApplyError::Failed { command, exit, output }) => {

@@ -126,14 +126,12 @@ impl Watch {
         let control = control::read(&text);
         let mut notes: Vec<String> = control.unknown.iter().map(ToString::to_string).collect();
         let news = control::news(&record.words, &control);
-        let by_agent = may_be_agents(store, (changed(&meta), changed(&meta)))?;
+        let by_agent = may_be_agents(store, changed(&meta), changed(&meta))?;
         let refused = self.heed(store, &news, by_agent, &mut notes)?;
-        let lift = match news.lifted {
-            true => Some(self.lift(store, record.written, &mut notes)?),
-            false => None,
-        };
+        let lift =
+            if news.lifted { Some(self.lift(store, record.written, &mut notes)?) } else { None };
         record.keep(&control, &refused, lift)?;
-        self.answer(store, (&path, text), &control)?;
+        self.answer(store, &path, text, &control)?;
         Ok(notes)
     }
 
@@ -162,7 +160,7 @@ impl Watch {
         since: Timestamp,
         notes: &mut Vec<String>,
     ) -> Result<Lift, ControlError> {
-        if may_be_agents(store, (since, Timestamp::now()))? {
+        if may_be_agents(store, since, Timestamp::now())? {
             notes.push(
                 "PAUSE was taken out of CONTROL.md while an agent worked and still holds: \
                  write RESUME there"
@@ -234,7 +232,8 @@ impl Watch {
     fn answer(
         &self,
         store: &Store,
-        (path, text): (&Path, String),
+        path: &Path,
+        text: String,
         control: &Control,
     ) -> Result<(), ControlError> {
         let asks = |said: &&Said| said.word == ControlWord::Status && said.below == Below::Nothing;
@@ -304,7 +303,7 @@ pub fn path(project: &Project) -> PathBuf {
 }
 
 /// Returns whether an agent of ours worked at any moment of a time.
-fn may_be_agents(store: &Store, (from, to): (Timestamp, Timestamp)) -> Result<bool, StoreError> {
+fn may_be_agents(store: &Store, from: Timestamp, to: Timestamp) -> Result<bool, StoreError> {
     let told = store.journal().tail(&Stream::Settings, LOOKED_BACK)?;
     let end_of = |guard: u64| {
         let ended = |entry: &&Entry| entry.event == Event::Config(ConfigEvent::Released { guard });

@@ -60,10 +60,7 @@ impl Counters {
     pub(super) fn take_in(&mut self, view: &IncidentView) -> Result<(), RecordError> {
         let before = self.state.clone();
         self.state.take_in(view);
-        match self.state == before {
-            true => Ok(()),
-            false => self.save(),
-        }
+        if self.state == before { Ok(()) } else { self.save() }
     }
 
     fn save(&mut self) -> Result<(), RecordError> {

@@ -13,7 +13,6 @@ use salve_core::scrub::Scrubbed;
 /// Everything that the log of a failure says.
 #[derive(Clone, Debug)]
 pub struct FailureLog {
-    /// The incident.
     pub incident: IncidentId,
     /// Which failure of the incident it is: 1 for the one that opened it, and one more for each
     /// attempt since.
@@ -22,7 +21,6 @@ pub struct FailureLog {
     pub at: Timestamp,
     /// What sort of thing failed.
     pub kind: SubjectKind,
-    /// Its name.
     pub name: Scrubbed,
     /// What ran.
     pub command: Scrubbed,

@@ -6,15 +6,18 @@ use std::error::Error;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use salve_core::event::EffectReport;
+use salve_core::event::{EffectReport, Scope};
+use salve_core::incident::TrialReach;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use crate::project::Project;
-use crate::workspace::{Again, Give, Measured, Moment, Name, Snapshot, Workspace, WorkspaceError};
+use crate::workspace::{
+    AttemptChange, Measured, Moment, Name, RestoreError, Workspace, WorkspaceError,
+};
 
 /// Whether files were edited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Edits {
+pub enum TreeEdits {
     /// None was.
     None,
     /// At least one was.
@@ -22,9 +25,9 @@ pub enum Edits {
 }
 
 /// Finds out whether anything changed since the snapshot of that name, and keeps the state found.
-pub fn has_changed(project: &Project, name: Name) -> Result<Edits, WorkspaceError> {
-    let Some(found) = look(project, name)? else { return Ok(Edits::Some) };
-    Ok(if found.change.files == Some(0) { Edits::None } else { Edits::Some })
+pub fn has_changed(project: &Project, name: Name) -> Result<TreeEdits, WorkspaceError> {
+    let Some(found) = look(project, name)? else { return Ok(TreeEdits::Some) };
+    Ok(if found.change.files == Some(0) { TreeEdits::None } else { TreeEdits::Some })
 }
 
 /// Finds out what changed since the snapshot of that name, and keeps the state found; nothing if
@@ -39,15 +42,16 @@ pub fn look(project: &Project, name: Name) -> Result<Option<Measured>, Workspace
 pub fn keep(
     project: &Project,
     name: Name,
-    (now, kept): (Timestamp, Duration),
+    now: Timestamp,
+    kept: Duration,
     scrubber: &Scrubber,
 ) -> EffectReport {
     let take = || {
         let workspace = Workspace::open(project)?;
-        let taken = workspace.snapshot(name);
-        // Old ones go when new ones come; what fails now is done the next time.
+        // Old ones go when new ones come; what fails now is done the next time. First, for git has a clock
+        // of its own.
         let _later = workspace.prune(now, kept);
-        taken
+        workspace.snapshot(name)
     };
     match take() {
         Ok(_) => EffectReport::Done,
@@ -64,60 +68,49 @@ pub fn measure(project: &Project, name: Name, scrubber: &Scrubber) -> EffectRepo
     }
 }
 
-/// Gives the files back as they were under that name, except what others edited since.
-pub fn restore(project: &Project, name: Name, scrubber: &Scrubber) -> EffectReport {
-    let workspace = match Workspace::open(project) {
-        Ok(workspace) => workspace,
-        Err(error) => return failed(scrubber, &error),
-    };
-    match workspace.load(name) {
-        Ok(Some(before)) => {
-            // Only what the repair changed is given back, where that is known: what a person
-            // edited since stays, and is a person's decision where both edited one file.
-            let after = match latest_after(&workspace, name) {
-                Ok(after) => after,
-                Err(error) => return failed(scrubber, &error),
-            };
-            let give = match &after {
-                Some(left) => Give::Repair { left, again: Again::Refuse },
-                None => Give::All,
-            };
-            match workspace.restore(&before, give) {
-                Ok(_) => EffectReport::Done,
-                Err(error) => failed(scrubber, &error),
-            }
-        }
-        // Nothing was kept, so nothing was changed.
-        Ok(None) => EffectReport::Done,
-        Err(error) => failed(scrubber, &error),
-    }
-}
-
-/// Gives the files back as the repair of that attempt left them, except what others edited since.
-pub fn redo(project: &Project, name: Name, scrubber: &Scrubber) -> EffectReport {
-    let redo = || -> Result<EffectReport, WorkspaceError> {
+/// Takes the change of an attempt back, or those of all attempts, because they did not help; nothing
+/// that others edited.
+pub fn roll_back(
+    project: &Project,
+    attempt: Name,
+    scope: Scope,
+    reach: TrialReach,
+    scrubber: &Scrubber,
+) -> EffectReport {
+    let roll_back = || {
         let workspace = Workspace::open(project)?;
-        let (Some(before), Some(after)) =
-            (workspace.load(name)?, workspace.load(name.at(Moment::After))?)
-        else {
-            return Ok(nothing_there());
-        };
-        let give = Give::Repair { left: &before, again: Again::Refuse };
-        Ok(match workspace.restore(&after, give) {
-            Ok(_) => EffectReport::Done,
-            Err(error) => failed(scrubber, &error),
-        })
+        match reach {
+            // The tree has nothing of it, only what the user did meanwhile.
+            TrialReach::InLayer | TrialReach::Untouched => {}
+            TrialReach::Applied | TrialReach::Unsure => workspace.restore_unmeasured(attempt)?,
+        }
+        workspace.roll_back(attempt, scope)
     };
-    redo().unwrap_or_else(|error| failed(scrubber, &error))
+    report(roll_back(), scrubber)
 }
 
-/// Returns the last state that was measured from that attempt on.
-fn latest_after(workspace: &Workspace, name: Name) -> Result<Option<Snapshot>, WorkspaceError> {
-    let names = workspace.names(name.incident)?;
-    let is_after = |one: &&Name| one.moment == Moment::After && one.attempt >= name.attempt;
-    match names.iter().filter(is_after).max() {
-        Some(after) => workspace.load(*after),
-        None => Ok(None),
+/// Takes the change of an attempt away, to see how it is without.
+pub fn take_away(project: &Project, attempt: Name, scrubber: &Scrubber) -> EffectReport {
+    let change = change_of(attempt);
+    let workspace = Workspace::open(project).map_err(RestoreError::from);
+    report(workspace.and_then(|there| there.take_back_changes(&[change])), scrubber)
+}
+
+/// Brings the change of an attempt back that was taken away.
+pub fn bring_back(project: &Project, attempt: Name, scrubber: &Scrubber) -> EffectReport {
+    let change = change_of(attempt);
+    let workspace = Workspace::open(project).map_err(RestoreError::from);
+    report(workspace.and_then(|there| there.bring_back_changes(&[change])), scrubber)
+}
+
+fn change_of(attempt: Name) -> AttemptChange {
+    AttemptChange { before: attempt, after: attempt.at(Moment::After) }
+}
+
+fn report<T>(done: Result<T, RestoreError>, scrubber: &Scrubber) -> EffectReport {
+    match done {
+        Ok(_) => EffectReport::Done,
+        Err(error) => failed(scrubber, &error),
     }
 }
 

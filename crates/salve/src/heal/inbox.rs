@@ -72,6 +72,8 @@ pub struct StateLeft {
     pub tree: Digest,
     /// The files that changed.
     pub files: Vec<FileChange>,
+    /// What a person should know about it.
+    pub notes: Vec<String>,
 }
 
 /// The one place where everything arrives, and the way to it.

@@ -170,7 +170,6 @@ impl<'r> JudgingCommand<'r> {
         self.pause.look(ONLY, context)
     }
 
-    /// Returns whether a person is waited for.
     pub fn person_wait(&self, cases: &[Case], presence: Presence) -> PersonWait {
         match (cases.get(ONLY).is_some_and(Case::asks), presence) {
             (true, Presence::Unattended) => PersonWait::Away,

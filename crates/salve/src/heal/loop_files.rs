@@ -31,7 +31,6 @@ pub enum FilesError {
     Write(#[from] WriteError),
 }
 
-/// The files of a loop.
 #[derive(Clone, Debug)]
 pub struct LoopFiles {
     dir: PathBuf,

@@ -1,4 +1,4 @@
-//! What says what is installed and how, and whether it changed in a run of a loop.
+//! What says what is installed and how, and whether it changed in a run of a loop or a job.
 //!
 //! The state when the run began stands in the journal, so a restart does not forget what an agent
 //! changed before it.
@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use salve_core::event::{Digest, Event, LoopEvent, LoopId, SeenFile};
+use salve_core::event::{Digest, Event, Judgement, LoopEvent, LoopId, RemedyVerdict, SeenFile};
 use salve_core::recovery::{install_script_words, is_manifest};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
@@ -17,6 +17,9 @@ use crate::store::{StoreError, Stream};
 
 /// How deep directories are looked into.
 const DEPTH: usize = 5;
+
+/// How many changed files are named to a person.
+const SHOWN: usize = 5;
 
 /// How many directories are looked into.
 const DIRS: usize = 5_000;
@@ -28,7 +31,21 @@ const SKIPPED: [&str; 8] =
 /// The hash of each such file of a project.
 type Manifests = BTreeMap<Scrubbed, Digest>;
 
-/// Returns which of them changed since the run of a loop began at the journal's entry `since`.
+/// Returns the judgement on a command while what says what is installed has changed in a run of
+/// `whose`: a person is asked.
+pub fn judgement_on(changed: &[Scrubbed], whose: &str, scrubber: &Scrubber) -> Option<Judgement> {
+    if changed.is_empty() {
+        return None;
+    }
+    let named: Vec<_> = changed.iter().take(SHOWN).map(Scrubbed::as_str).collect();
+    let rest = changed.len().saturating_sub(SHOWN);
+    let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+    let reason = format!("changed in this run of the {whose}: {}{more}", named.join(", "));
+    let (rule, reason) = (Scrubbed::literal("changed_manifest"), scrubber.scrub(&reason));
+    Some(Judgement { verdict: RemedyVerdict::Ask, rule, reason })
+}
+
+/// Returns which of them changed since the run of a loop or a job began at the journal's entry `since`.
 ///
 /// The first call of a run keeps the state that it finds.
 pub fn changed(

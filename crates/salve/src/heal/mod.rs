@@ -15,6 +15,7 @@ pub mod failure_log;
 pub mod files;
 pub mod inbox;
 pub mod judging_command;
+pub mod layers;
 pub mod loop_files;
 pub mod loops;
 pub mod manifests;
@@ -31,6 +32,7 @@ pub mod right;
 pub mod rule_list;
 pub mod run;
 mod run_base;
+pub mod run_environment;
 pub mod running_agent;
 mod subject;
 pub mod verifier;
@@ -46,7 +48,9 @@ pub use subject::{
     AgentManner, FailureWaiter, OpeningTerms, Resorts, SeenFailure, SubjectContext, Subjects,
     VerifiedFinding,
 };
-pub use writer::{IncidentWriter, Lesson, Opening, WriterError, Wrote, left_behind, unfinished};
+pub use writer::{
+    IncidentOpening, IncidentWriter, Lesson, WriterError, Wrote, left_behind, unfinished,
+};
 
 use std::time::Duration;
 

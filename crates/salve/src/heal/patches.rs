@@ -1,7 +1,7 @@
 //! Repairs that are kept as patches, so that the same failure is healed elsewhere without a model.
 
 use salve_core::event::{
-    Digest, EffectReport, Judgement, Remedy, RemedyKind, RemedyVerdict, Repeat, Undo,
+    Digest, EffectReport, Judgement, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Repeat, Undo,
 };
 use salve_core::incident::Candidate;
 use salve_core::memory::{Ranked, RememberedKind};
@@ -9,7 +9,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::sealed_path::SealedPath;
 
 use super::files::failed;
-use super::remedies::{Offer, RemedyWay};
+use super::remedies::{Offer, RemedyWay, SURE};
 use crate::project::Project;
 use crate::workspace::{FileChange, Moment, Name, Workspace, WorkspaceError};
 
@@ -37,7 +37,7 @@ fn offer(known: &Ranked, files: &[FileChange], scrubber: &Scrubber) -> Offer {
     let remedy = Remedy {
         kind: RemedyKind::Patch,
         origin: known.origin,
-        text: scrubber.scrub(&name(files)),
+        text: scrubber.scrub(&name("known patch", files)),
         digest: Digest::of(&[b"patch", &patch]),
         undo: Undo::Snapshot,
         repeat: Repeat::Unsafe,
@@ -52,12 +52,31 @@ fn offer(known: &Ranked, files: &[FileChange], scrubber: &Scrubber) -> Offer {
     Offer { candidate: Candidate { remedy, confidence }, judgement, what }
 }
 
+/// Returns exactly the patch that a person approved.
+pub fn approved(patch: &[u8], files: &[FileChange], scrubber: &Scrubber) -> Offer {
+    let remedy = Remedy {
+        kind: RemedyKind::Patch,
+        origin: RemedyOrigin::Person,
+        text: scrubber.scrub(&name("patch", files)),
+        digest: Digest::of(&[b"patch", patch]),
+        undo: Undo::Snapshot,
+        repeat: Repeat::Unsafe,
+    };
+    let judgement = Judgement {
+        verdict: RemedyVerdict::Allow,
+        rule: Scrubbed::literal("debug.apply"),
+        reason: Scrubbed::literal("a person approved this very patch"),
+    };
+    let what = RemedyWay::Patch(patch.to_vec());
+    Offer { candidate: Candidate { remedy, confidence: SURE }, judgement, what }
+}
+
 /// Returns what a patch is called: by the files it changes.
-fn name(files: &[FileChange]) -> String {
+fn name(what: &str, files: &[FileChange]) -> String {
     match files {
-        [] => "known patch".to_owned(),
-        [one] => format!("known patch of {}", one.path),
-        [one, rest @ ..] => format!("known patch of {} and {} more", one.path, rest.len()),
+        [] => what.to_owned(),
+        [one] => format!("{what} of {}", one.path),
+        [one, rest @ ..] => format!("{what} of {} and {} more", one.path, rest.len()),
     }
 }
 
@@ -81,11 +100,12 @@ pub fn of_attempt(
     scrubber: &Scrubber,
 ) -> Result<Option<Scrubbed>, WorkspaceError> {
     let workspace = Workspace::open(project)?;
-    let (Some(old), Some(new)) =
-        (workspace.load(before)?, workspace.load(before.at(Moment::After))?)
-    else {
-        return Ok(None);
+    let new = match workspace.load(before.at(Moment::After))? {
+        Some(after) => Some(after),
+        // What did not help in a private layer was never anywhere else.
+        None => workspace.load(before.at(Moment::InLayer))?,
     };
+    let (Some(old), Some(new)) = (workspace.load(before)?, new) else { return Ok(None) };
     let patch = workspace.patch(&old, &new)?;
     let Ok(text) = String::from_utf8(patch) else { return Ok(None) };
     let scrubbed = scrubber.scrub(&text);

@@ -161,6 +161,7 @@ fn start_order(incident: &Incident, word: &PersonWord) -> Option<Event> {
             // The yes is to something else, which starts the server when it is done.
             PersonQuestion::Remedy
             | PersonQuestion::ChangeTooLarge
+            | PersonQuestion::Conflict
             | PersonQuestion::SnapshotFailed
             | PersonQuestion::MayHaveActed => matches!(word, PersonWord::Resolve(_)),
             PersonQuestion::Exhausted(_)
@@ -210,8 +211,9 @@ fn said(view: &IncidentView, word: &mut PersonWord) -> Result<IncidentEvent, Per
     }
     (answer.question, answer.shown) = (Some(ask.number), Some(ask.digest));
     let (question, digest, note) = (ask.number, ask.digest, answer.note.clone());
-    Ok(match is_yes {
-        true => IncidentEvent::Approved { question, digest, note },
-        false => IncidentEvent::Rejected { question, digest, note },
+    Ok(if is_yes {
+        IncidentEvent::Approved { question, digest, note }
+    } else {
+        IncidentEvent::Rejected { question, digest, note }
     })
 }

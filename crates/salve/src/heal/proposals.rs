@@ -13,14 +13,13 @@ use salve_core::repair::who;
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::team::TeamProposal;
 
-use super::remedies::{Offer, Remedies, RemedyWay, SURE};
+use super::remedies::{Offer, OfferTrust, Remedies, RemedyWay, SURE};
 use crate::project::Project;
 use crate::workspace::{FileChange, PatchError, Workspace};
 
 /// What proposals are judged by.
 #[derive(Debug)]
 pub struct ProposalJudge<'a> {
-    /// The project.
     pub project: &'a Project,
     /// Whether agents may repair it.
     pub mode: Mode,
@@ -49,7 +48,8 @@ pub fn offers(
         let text = &proposal.fix.text;
         offers.extend(match proposal.fix.kind {
             FixKind::Command => {
-                remedies.offer_command(text, (RemedyOrigin::Proposal, confidence), bench.scrubber)
+                let trust = OfferTrust { origin: RemedyOrigin::Proposal, confidence };
+                remedies.offer_command(text, trust, bench.scrubber)
             }
             FixKind::Patch => {
                 if workspace.is_none() {

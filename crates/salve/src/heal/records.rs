@@ -103,9 +103,10 @@ impl Records {
 
     fn write_checkpoint(&mut self, at: Timestamp) -> Result<(), RecordError> {
         let state = self.state_dir.join("healing-attempts").join("state.json");
-        match self.counters.is_some() || state.exists() {
-            true => self.counters()?.checkpoint(at),
-            false => Ok(()),
+        if self.counters.is_some() || state.exists() {
+            self.counters()?.checkpoint(at)
+        } else {
+            Ok(())
         }
     }
 

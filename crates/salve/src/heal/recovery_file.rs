@@ -55,7 +55,6 @@ pub enum FoundProposal {
 /// Why a file is not taken for a proposal.
 #[derive(Debug, thiserror::Error)]
 pub enum Refused {
-    /// It is a link.
     #[error("recovery.json is a symbolic link, which is not followed")]
     Link,
     /// It cannot be read.
@@ -81,7 +80,6 @@ pub enum Refused {
 /// Which proposals count.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    /// The iteration.
     pub iteration: u32,
     /// When it began: what is older is another's.
     pub began: Timestamp,

@@ -18,14 +18,14 @@ use salve_core::event::{
 use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, GateCounters, GatePolicy, Request};
 use salve_core::id::Signature;
 use salve_core::incident::{Candidate, Incident, Phase, choose};
-use salve_core::memory::{Choice, Ranked, RememberedKind, rank};
+use salve_core::memory::{Choice, Ranked, RememberedKind, merge, rank};
 use salve_core::playbook::{Action, Diagnosis, Nature, Prescription};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::patches;
 use crate::config::PlaybookAuto;
 use crate::gate::WorkingDir;
-use crate::project::Project;
+use crate::project::{Project, Worktree};
 use crate::sandbox::Sandbox;
 use crate::store::{Store, StoreError};
 
@@ -34,7 +34,7 @@ pub(super) const SURE: u16 = 999;
 
 /// What a remedy would do.
 #[derive(Clone, Debug)]
-pub struct Cure {
+pub struct CarriedRemedy {
     /// The remedy's hash.
     pub digest: Digest,
     /// What it would do.
@@ -88,6 +88,15 @@ impl RemedyWay {
     }
 }
 
+/// Where an offer comes from, and how sure it is to help.
+#[derive(Clone, Copy, Debug)]
+pub struct OfferTrust {
+    /// Who or what it is from.
+    pub origin: RemedyOrigin,
+    /// How sure it is, in thousandths.
+    pub confidence: u16,
+}
+
 /// A remedy with what the gate says about it.
 #[derive(Clone, Debug)]
 pub struct Offer {
@@ -123,9 +132,20 @@ pub struct Remedies<'a> {
     user: OnceCell<Option<Store>>,
     /// Where that is, or would be.
     user_dir: Option<PathBuf>,
+    /// The same project in the repository's main worktree, if this is another one.
+    main: Option<Project>,
+    /// Its memory, where there is one.
+    main_store: OnceCell<Option<Store>>,
     auto: Auto,
     /// When memory's files were last changed, as far as they were read.
     files_read: Option<SystemTime>,
+}
+
+/// Returns the same project in the repository's main worktree, if this is another one.
+fn in_main_worktree(root: &Path) -> Option<Project> {
+    let tree = Worktree::of(root)?;
+    let below = root.strip_prefix(&tree.root).ok()?;
+    Project::at(&tree.main_root()?.join(below)).ok()
 }
 
 impl<'a> Remedies<'a> {
@@ -140,7 +160,20 @@ impl<'a> Remedies<'a> {
         // Nothing is earned unless the settings say how.
         let (terms, auto) = (EarningTerms { after: 0, days: 0 }, Auto::default());
         let (user, files_read) = (OnceCell::new(), None);
-        Self { root, policy, playbook, sandbox, terms, user, user_dir, auto, files_read }
+        let (main, main_store) = (in_main_worktree(&root), OnceCell::new());
+        Self {
+            root,
+            policy,
+            playbook,
+            sandbox,
+            terms,
+            user,
+            user_dir,
+            main,
+            main_store,
+            auto,
+            files_read,
+        }
     }
 
     /// Tells whether memory's files may say something else than when they were last read.
@@ -159,6 +192,19 @@ impl<'a> Remedies<'a> {
             Store::open_existing(&there).ok().flatten()
         };
         self.user.get_or_init(open).as_ref()
+    }
+
+    /// Returns the memory of the project in the repository's main worktree, if this is another one.
+    fn main_store(&self) -> Option<&Store> {
+        let open = || Store::open_existing(self.main.as_ref()?).ok().flatten();
+        self.main_store.get_or_init(open).as_ref()
+    }
+
+    /// Opens the memory of the repository's main worktree to tell it something, making it if there
+    /// is none.
+    pub fn main_to_tell(&self) -> Option<Store> {
+        // Without it, the worktree's own still serves.
+        Store::open(self.main.as_ref()?).ok()
     }
 
     /// Opens the user's own memory to tell it something, making it if there is none.
@@ -191,7 +237,13 @@ impl<'a> Remedies<'a> {
 
     /// Returns what memory knows about a failure.
     pub fn recall(&self, store: &Store, signature: Signature) -> Result<Choice, StoreError> {
-        let here = store.memory().recall(signature)?;
+        let mut here = store.memory().recall(signature)?;
+        let main = self.main_store().map(|main| main.memory().recall(signature)).transpose()?;
+        match (&mut here, main.flatten()) {
+            (Some(here), Some(main)) => merge(here, &main),
+            (None, main) => here = main,
+            (Some(_), None) => {}
+        }
         let elsewhere = match self.user() {
             Some(user) => user.memory().recall(signature)?,
             None => None,
@@ -202,7 +254,8 @@ impl<'a> Remedies<'a> {
     /// Returns what memory knows to help against a failure: commands, and patches that fit.
     pub fn known(
         &self,
-        (project, store): (&Project, &Store),
+        project: &Project,
+        store: &Store,
         signature: Signature,
         scrubber: &Scrubber,
     ) -> Result<Vec<Offer>, StoreError> {
@@ -216,7 +269,8 @@ impl<'a> Remedies<'a> {
 
     fn offer_known(&self, known: &Ranked, scrubber: &Scrubber) -> Option<Offer> {
         let confidence = (known.confidence.share() * 1_000.0).round() as u16;
-        self.offer_command(&known.remedy.text, (known.origin, confidence), scrubber)
+        let trust = OfferTrust { origin: known.origin, confidence };
+        self.offer_command(&known.remedy.text, trust, scrubber)
     }
 
     /// Returns a command with what the gate says about it; one that cannot even be asked about is
@@ -224,12 +278,12 @@ impl<'a> Remedies<'a> {
     pub fn offer_command(
         &self,
         text: &Scrubbed,
-        (origin, confidence): (RemedyOrigin, u16),
+        trust: OfferTrust,
         scrubber: &Scrubber,
     ) -> Option<Offer> {
         let request = Request::new(text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
         let state = self.auto_state();
-        let mut offer = self.offer_request(&request, (origin, confidence), &state, scrubber);
+        let mut offer = self.offer_request(&request, trust, &state, scrubber);
         offer.candidate.remedy.text = text.clone();
         Some(offer)
     }
@@ -238,7 +292,7 @@ impl<'a> Remedies<'a> {
     pub fn offer_request(
         &self,
         request: &Request,
-        (origin, confidence): (RemedyOrigin, u16),
+        trust: OfferTrust,
         state: &GateCounters,
         scrubber: &Scrubber,
     ) -> Offer {
@@ -253,7 +307,7 @@ impl<'a> Remedies<'a> {
         };
         let remedy = Remedy {
             kind: RemedyKind::Command,
-            origin,
+            origin: trust.origin,
             text: scrubber.scrub(request.command()),
             digest: Digest::of_command(&command, asked, seconds.saturating_mul(1_000)),
             undo: Undo::Snapshot,
@@ -266,7 +320,7 @@ impl<'a> Remedies<'a> {
         };
         let judgement = self.unless_held(judgement, [command.as_str()]);
         let what = RemedyWay::Known { command, seconds, dir: judged.dir.map(Arc::new) };
-        Offer { candidate: Candidate { remedy, confidence }, judgement, what }
+        Offer { candidate: Candidate { remedy, confidence: trust.confidence }, judgement, what }
     }
 
     /// Returns what the playbook prescribes and has not been tried in vain.
@@ -301,9 +355,10 @@ impl<'a> Remedies<'a> {
         let judgement = Judgement { verdict, rule: scrubber.scrub(rule), reason: why.clone() };
         let commands: Vec<String> = action.commands().collect();
         let judgement = self.unless_held(judgement, commands.iter().map(String::as_str));
-        let what = match action.is_restart() {
-            true => RemedyWay::Again,
-            false => RemedyWay::Playbook(action.clone()),
+        let what = if action.is_restart() {
+            RemedyWay::Again
+        } else {
+            RemedyWay::Playbook(action.clone())
         };
         let confidence = SURE.saturating_sub(u16::try_from(place).unwrap_or(SURE));
         Offer { candidate: Candidate { remedy: remedy.clone(), confidence }, judgement, what }
@@ -313,7 +368,7 @@ impl<'a> Remedies<'a> {
     /// hold its commands any more, a person is asked after all.
     ///
     /// What is not known by its `cure`, an earlier run of Salve chose, maybe on another machine.
-    pub fn taken_back(&self, incident: &Incident, cure: Option<&Cure>) -> Option<Event> {
+    pub fn taken_back(&self, incident: &Incident, cure: Option<&CarriedRemedy>) -> Option<Event> {
         let Phase::Due { what: Effect::Snapshot | Effect::Apply { .. }, .. } = incident.phase()
         else {
             return None;

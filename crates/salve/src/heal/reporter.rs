@@ -60,6 +60,13 @@ pub enum Remark {
     },
     /// A server was stopped because somebody wanted it.
     Stopped,
+    /// A server starts on another port, since another worktree of the repository holds its own.
+    Moved {
+        /// What happened, in words.
+        text: Scrubbed,
+        /// The port that it gets.
+        port: u16,
+    },
     /// A check is about to run.
     Running {
         /// What runs.

@@ -19,8 +19,8 @@ use crate::files;
 use crate::process;
 use crate::project::Project;
 
-/// How long the files of a process that has ended may take to be closed.
-const PATIENCE: Duration = Duration::from_secs(5);
+/// How long a process that was killed, or whose keeper was, may take until its files are closed.
+const PATIENCE: Duration = Duration::from_secs(20);
 /// How long to wait before looking again whether they are.
 const PAUSE: Duration = Duration::from_millis(2);
 
@@ -248,10 +248,12 @@ fn holder(file: &mut File) -> Option<LockHolder> {
     serde_json::from_str(&text).ok()
 }
 
-/// Returns whether the very process that holds a lock has ended.
+/// Returns whether the very process that holds a lock has ended, or is about to.
 fn is_dead(holder: Option<&LockHolder>) -> bool {
     let scrubber = crate::scrub::scrubber();
-    holder.is_some_and(|holder| process::is_gone(&holder.process(&scrubber), &scrubber))
+    holder.is_some_and(|holder| {
+        process::is_gone(&holder.process(&scrubber), &scrubber) || process::is_ending(holder.pid)
+    })
 }
 
 #[cfg(test)]
@@ -276,6 +278,30 @@ mod tests {
         let _mine = RunLock::take(&project, right, &me).unwrap();
         let refused = RunLock::take(&project, right, &dead).unwrap_err();
         assert!(matches!(refused, NotGiven::Held { .. }), "one who lives is not waited for");
+    }
+
+    #[test]
+    fn whoever_starts_at_once_after_a_kill_waits_for_the_worker_that_is_left() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = Project::at(dir.path()).unwrap();
+        let me = process::this(&crate::scrub::scrubber());
+        // As a worker is whose keeper was killed: the one that it names is not its parent.
+        let mut sleep = std::process::Command::new("sleep");
+        let mut worker = sleep.arg("600").env("SALVE_KEEPER", "1").spawn().unwrap();
+        let pid = worker.id();
+        let started = process::tree::stat(pid).unwrap().started;
+        let left = Process { pid, started, ..me.clone() };
+        let right = RunRight::Server("web");
+        let lock = RunLock::take(&project, right, &left).unwrap();
+        std::thread::scope(|scope| {
+            let waiting = scope.spawn(|| RunLock::take(&project, right, &me));
+            std::thread::yield_now();
+            drop(lock);
+            waiting.join().unwrap().unwrap();
+        });
+        assert!(process::is_ending(pid));
+        worker.kill().unwrap();
+        worker.wait().unwrap();
     }
 
     #[test]

@@ -27,7 +27,6 @@ pub enum RuleState {
     Withdrawn,
 }
 
-/// One rule.
 #[derive(Clone, Debug, Serialize)]
 pub struct RuleListRow {
     /// The rule's name.
@@ -65,7 +64,6 @@ pub struct RuleRecord {
 /// One use of an earned rule.
 #[derive(Clone, Debug, Serialize)]
 pub struct RuleUse {
-    /// The incident.
     pub incident: String,
     /// When it had come out.
     pub at: Timestamp,
@@ -130,10 +128,13 @@ impl RuleListRow {
             RuleStanding::Expired => (RuleState::Expired, None),
             RuleStanding::Lost => (RuleState::Withdrawn, None),
         };
-        let origin = match (&rule.accepted, rule.approvals.last()) {
-            (Some(word), _) => format!("accepted by {}, {}", word.by, day(word.at)),
-            (None, Some(word)) => format!("approved by {}, {}", word.by, day(word.at)),
-            (None, None) => String::new(),
+        let origin = match (&rule.accepted, &rule.accepted_before_seals, rule.approvals.last()) {
+            (Some(word), ..) => format!("accepted by {}, {}", word.by, day(word.at)),
+            (None, Some(word), _) => {
+                format!("accepted by {} before words were sealed; say it once more", word.by)
+            }
+            (None, None, Some(word)) => format!("approved by {}, {}", word.by, day(word.at)),
+            (None, None, None) => String::new(),
         };
         let lost = rule.lost.as_ref().map(|lost| match lost {
             Lost::Use(one) => format!("{} in heal-{}", came(one.came), one.incident.short()),

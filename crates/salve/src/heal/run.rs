@@ -16,7 +16,6 @@ use super::spawn_thread;
 use super::watch_sense::{BETWEEN_LOOKS, WatchSense};
 use crate::process::{Capture, Ended, ProcessInput, Spec, Supervisor, Terminal};
 
-/// What is to run.
 #[derive(Clone, Debug)]
 pub struct CommandRun {
     /// Whose command it is.
@@ -59,7 +58,7 @@ impl CommandPlan {
     /// Returns where it runs, for the look into causes.
     pub fn place(&self, base: &RunBase<'_>) -> FailurePlace {
         let (root, sandbox) = (base.project.root(), &base.remedies.sandbox);
-        FailurePlace::new(root, &self.dir, (&self.argv, &self.env), sandbox)
+        FailurePlace::new(root, &self.dir, &self.argv, &self.env, sandbox)
     }
 
     /// Returns one run of it.
@@ -93,7 +92,6 @@ impl CommandRunEnd {
         Self { exit, took, output, stopped: false, watches: false, left: 0 }
     }
 
-    /// Returns whether it is green.
     pub fn is_green(&self) -> bool {
         self.exit == Exit::Code(0) && !self.stopped
     }

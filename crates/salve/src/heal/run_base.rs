@@ -18,7 +18,6 @@ use crate::workspace::Name;
 
 /// Everything that the driver and all subjects of one run share.
 pub struct RunBase<'a> {
-    /// The project.
     pub project: Project,
     /// Where incidents meet the journal.
     pub writer: IncidentWriter<'a>,
@@ -99,6 +98,8 @@ impl RepairTerms {
         IncidentPolicy {
             person: self.person.clone(),
             mode: self.mode,
+            listener: None,
+            starts: None,
             limits,
             backoff_ms: 0,
             engage_ms: millis(self.engage),

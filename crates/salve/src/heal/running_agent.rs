@@ -7,12 +7,12 @@ use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
 
 use super::files::with_causes;
-use crate::agent::{self, AgentEvent, AgentRun, Profile, Task};
+use crate::agent::{self, AgentEvent, AgentGround, AgentRun, Profile, Task};
 use crate::config::{LiveSettings, Reload};
 use crate::process::Supervisor;
 use crate::project::Project;
 use crate::store::StoreError;
-use crate::workspace::{GitGuard, GitPart, Name, RestoreError, Workspace};
+use crate::workspace::{GitGuard, GitPart, Workspace, WorkspaceError};
 
 /// An agent of ours at work, and what is held for it.
 #[derive(Debug)]
@@ -26,9 +26,6 @@ pub struct RunningAgent {
     stopped: bool,
     /// The user's repository as it was.
     repository: Option<GitGuard>,
-    /// The commit that was checked out.
-    commit: Option<String>,
-    project: Project,
 }
 
 /// Why an agent does not work.
@@ -40,31 +37,47 @@ pub struct NotStarted {
     pub is_missing: bool,
 }
 
+/// What it takes to start one agent.
+#[derive(Debug)]
+pub struct AgentStart<'a> {
+    /// The project that it works in.
+    pub project: &'a Project,
+    /// How its program is run.
+    pub profile: &'a Profile,
+    /// What it is to do.
+    pub task: &'a Task,
+    /// When it begins.
+    pub now: Timestamp,
+}
+
 /// Starts an agent; the settings and the user's repository are held until it has ended.
 pub fn start_agent(
-    (live, project): (&mut LiveSettings<'_>, &Project),
+    live: &mut LiveSettings<'_>,
     care: &Supervisor,
-    (profile, task, now): (&Profile, &Task, Timestamp),
+    &AgentStart { project, profile, task, now }: &AgentStart<'_>,
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
 ) -> Result<Result<RunningAgent, NotStarted>, StoreError> {
     let guard = live.agent_starts(now)?;
-    // Without a repository, or where it cannot be kept, the files are kept all the same.
-    let workspace = Workspace::open(project).ok();
+    // Without a repository, or where it cannot be kept, the files are kept all the same; from a layer
+    // it is out of reach.
+    let workspace = match task.ground {
+        AgentGround::Tree => Workspace::open(project).ok(),
+        AgentGround::Layer { .. } => None,
+    };
     let repository = workspace.as_ref().and_then(|there| there.guard_git().ok().flatten());
-    let commit = workspace.as_ref().and_then(|there| there.commit().ok().flatten());
     match agent::start(care, profile, task, scrubber, on) {
         Ok(agent) => {
-            let (agent, project) = (Arc::new(agent), project.clone());
-            let name = task.agent.clone();
-            Ok(Ok(RunningAgent { name, agent, guard, stopped: false, repository, commit, project }))
+            let (agent, name) = (Arc::new(agent), task.agent.clone());
+            Ok(Ok(RunningAgent { name, agent, guard, stopped: false, repository }))
         }
         Err(error) => {
             let left = release(live, guard, now)?;
             let is_missing = error.is_missing();
-            let text = match is_missing {
-                true => format!("{error}: it is not installed; install it, or set agent.runtime"),
-                false => format!("{error}: {}", error.source),
+            let text = if is_missing {
+                format!("{error}: it is not installed; install it, or set agent.runtime")
+            } else {
+                format!("{error}: {}", error.source)
             };
             let text = left.map_or(text.clone(), |left| format!("{text}\n{left}"));
             Ok(Err(NotStarted { text, is_missing }))
@@ -89,23 +102,15 @@ pub fn release(
 }
 
 impl RunningAgent {
-    /// Gives back what the agent broke in the user's repository, what makes git run programs, and
-    /// what it threw away of the user's work since the state `before`; returns what a person should
-    /// know.
-    pub fn mend_repository(&self, before: Option<Name>) -> Vec<String> {
+    /// Gives back what the agent broke in the user's repository, and what makes git run programs;
+    /// returns what a person should know.
+    pub fn mend_repository(&self) -> Vec<String> {
         let Some(kept) = &self.repository else { return Vec::new() };
-        let mended = || -> Result<Vec<String>, RestoreError> {
+        let mended = || -> Result<Vec<String>, WorkspaceError> {
             let mut told = kept.mend()?;
-            let files = self.give_back_discarded(before)?;
-            let (wrong, rest): (Vec<_>, Vec<_>) = kept.changes()?.into_iter().partition(|change| {
-                let is_given_back = change.part == GitPart::Stash && !files.is_empty();
-                runs_programs(change.part) || is_given_back
-            });
+            let (wrong, rest): (Vec<_>, Vec<_>) =
+                kept.changes()?.into_iter().partition(|change| runs_programs(change.part));
             kept.put_back(&wrong)?;
-            if !files.is_empty() {
-                let files = files.join(", ");
-                told.push(format!("it threw away what was not committed; {files} is given back"));
-            }
             told.extend(wrong.iter().map(|change| format!("{}; it was put back", change.text)));
             told.extend(rest.into_iter().map(|change| change.text));
             Ok(told)
@@ -113,15 +118,6 @@ impl RunningAgent {
         mended().unwrap_or_else(|error| {
             vec![format!("the repository could not be looked at: {}", with_causes(&error))]
         })
-    }
-
-    fn give_back_discarded(&self, before: Option<Name>) -> Result<Vec<String>, RestoreError> {
-        let (Some(before), Some(commit)) = (before, &self.commit) else { return Ok(Vec::new()) };
-        let workspace = Workspace::open(&self.project)?;
-        match workspace.load(before)? {
-            Some(before) => workspace.give_back_discarded(&before, commit),
-            None => Ok(Vec::new()),
-        }
     }
 
     /// Returns the agent's process.

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use salve_core::check::{self, CheckBrief, Results};
 use salve_core::event::{
-    Actor, Digest, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, Limits, Proof,
-    Subject,
+    Actor, Digest, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, Judgement, Limits,
+    Proof, Subject,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident};
@@ -24,6 +24,7 @@ use super::failure_log::FailureLog;
 use super::remedies::{Offer, RemedyWay};
 use super::reporter::Remark;
 use super::run_base::RunBase;
+use super::run_environment::EnvironmentChange;
 use crate::store::StoreError;
 
 /// One kind of things under care, as the driver sees them.
@@ -61,6 +62,18 @@ pub trait Subjects {
         effect: DueEffect,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<(), StoreError>;
+
+    /// Has a subject show in the agent's private layer whether the change helps, and that it still
+    /// fails without; [`EffectReport::Done`] is told where the change may be brought into the tree.
+    fn verify_in_layer(
+        &mut self,
+        at: usize,
+        effect: DueEffect,
+        context: &mut SubjectContext<'_, '_>,
+    ) -> Result<(), StoreError> {
+        context.finish(at, effect, EffectReport::Done);
+        Ok(())
+    }
 
     /// Takes in that an incident is over.
     fn closed(&mut self, at: usize, over: &Incident, context: &mut SubjectContext<'_, '_>);
@@ -104,6 +117,16 @@ pub trait Subjects {
         _: &mut RunBase<'_>,
         _: &Case,
     ) -> Result<Option<Vec<Offer>>, StoreError> {
+        Ok(None)
+    }
+
+    /// Returns why an offer that is allowed needs a person all the same, if it does.
+    fn second_thought(
+        &mut self,
+        _: usize,
+        _: &Offer,
+        _: &RunBase<'_>,
+    ) -> Result<Option<Judgement>, StoreError> {
         Ok(None)
     }
 
@@ -197,6 +220,21 @@ pub trait Subjects {
     /// Takes in that the journal has more about an incident.
     fn recorded(&mut self, _: usize, _: &mut SubjectContext<'_, '_>) -> Result<(), StoreError> {
         Ok(())
+    }
+
+    /// Tells whether the subjects can be given variables for the rest of a run.
+    fn takes_variables(&self) -> bool {
+        false
+    }
+
+    /// Takes in what becomes of the variables that a remedy sets for a subject; they hold from its
+    /// next start on.
+    fn set_variables(&mut self, _: usize, _: EnvironmentChange<'_>) {}
+
+    /// Tells whether a subject is to be run again before anything else is tried, because it was
+    /// well a moment ago and nothing has changed since.
+    fn runs_again_first(&self, _: usize, _: &Case) -> bool {
+        false
     }
 
     /// Lets go of what was held for an incident.
@@ -369,9 +407,10 @@ impl SubjectContext<'_, '_> {
         let VerifiedFinding { proof, why, is_taken_back: taken_back } = judged;
         let scrubber = &self.base.writer.scrubber;
         let why = scrubber.scrub(why);
-        let told = match taken_back {
-            true => scrubber.scrub(&format!("{why}\nthe change was not needed, and is undone")),
-            false => why.clone(),
+        let told = if taken_back {
+            scrubber.scrub(&format!("{why}\nthe change was not needed, and is undone"))
+        } else {
+            why.clone()
         };
         self.base.reporter.remark(case.name(), &Remark::Judged { proof, why: told });
         if let Some(id) = case.incident().map(Incident::id) {

@@ -92,9 +92,10 @@ impl<'s> IncidentWriter<'s> {
     pub fn on_the_wall(&self, at: Timestamp) -> Timestamp {
         let ahead = self.now().duration_since(Timestamp::now()).max(SignedDuration::ZERO);
         // What is read off two clocks one after the other differs a little.
-        match ahead < SignedDuration::from_secs(1) {
-            true => at,
-            false => at.saturating_sub(ahead).unwrap_or(at),
+        if ahead < SignedDuration::from_secs(1) {
+            at
+        } else {
+            at.saturating_sub(ahead).unwrap_or(at)
         }
     }
 
@@ -113,7 +114,7 @@ impl<'s> IncidentWriter<'s> {
     pub fn open(
         &self,
         id: IncidentId,
-        opening: Opening,
+        opening: IncidentOpening,
         before: Vec<Event>,
     ) -> Result<(Incident, Vec<Entry>), WriterError> {
         self.begin(
@@ -128,7 +129,7 @@ impl<'s> IncidentWriter<'s> {
     pub fn call_off(
         &self,
         id: IncidentId,
-        opening: Opening,
+        opening: IncidentOpening,
         before: Vec<Event>,
     ) -> Result<(Incident, Vec<Entry>), WriterError> {
         self.begin(
@@ -142,7 +143,7 @@ impl<'s> IncidentWriter<'s> {
     fn begin(
         &self,
         id: IncidentId,
-        Opening { subject, mut policy, left, symptom }: Opening,
+        IncidentOpening { subject, mut policy, left, symptom }: IncidentOpening,
         before: Vec<Event>,
         then: Event,
     ) -> Result<(Incident, Vec<Entry>), WriterError> {
@@ -297,7 +298,7 @@ impl<'s> IncidentWriter<'s> {
         incident: IncidentId,
         lesson: &Lesson<'_>,
         root: &Path,
-        user: Option<&Store>,
+        others: &[Store],
     ) -> Result<(), StoreError> {
         let failure = RememberedFailure::new(lesson.fingerprint, &self.scrubber);
         let name = root.file_name().unwrap_or_default().to_string_lossy();
@@ -315,8 +316,8 @@ impl<'s> IncidentWriter<'s> {
             memory.see(&failure, outcome.at)?;
         }
         memory.learn(&failure, &known, &outcome)?;
-        if let Some(user) = user {
-            user.memory().learn(&failure, &known, &outcome)?;
+        for other in others {
+            other.memory().learn(&failure, &known, &outcome)?;
         }
         let signature = failure.signature;
         let learned = Event::Memory(MemoryEvent::Learned {
@@ -433,7 +434,7 @@ pub struct Lesson<'f> {
 
 /// What an incident begins with.
 #[derive(Clone, Debug)]
-pub struct Opening {
+pub struct IncidentOpening {
     /// What is under care.
     pub subject: Subject,
     /// The terms.
@@ -501,6 +502,8 @@ mod tests {
         let policy = IncidentPolicy {
             person: Scrubbed::literal("ada"),
             mode: Mode::Legacy,
+            listener: None,
+            starts: None,
             limits,
             backoff_ms: 0,
             engage_ms: 0,
@@ -517,7 +520,8 @@ mod tests {
         };
         let (kind, repeat) = (SubjectKind::Server, Repeat::Safe);
         let subject = Subject { kind, name: Scrubbed::literal("web"), repeat };
-        let opening = Opening { subject, policy, left: Limits::default(), symptom: symptom() };
+        let opening =
+            IncidentOpening { subject, policy, left: Limits::default(), symptom: symptom() };
         writer.open(IncidentId(uuid::Uuid::from_u128(7)), opening, Vec::new()).unwrap().0
     }
 

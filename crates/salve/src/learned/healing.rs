@@ -16,7 +16,7 @@ use salve_core::memory::{
 use salve_core::scrub::Scrubbed;
 
 use super::Learned;
-use super::items::{Attempt, FixResult, HealingPattern, When};
+use super::items::{FixAttempt, FixResult, HealingPattern, When};
 
 /// Writes what is known about a failure in the spec's shape.
 pub(super) fn to_pattern(known: &Knowledge) -> HealingPattern {
@@ -32,7 +32,7 @@ pub(super) fn to_pattern(known: &Knowledge) -> HealingPattern {
             RecordStanding::Undecided => FixResult::Inconclusive,
             RecordStanding::Failed => FixResult::Failed,
         };
-        Some(Attempt { description: tried.remedy.description(), result })
+        Some(FixAttempt { description: tried.remedy.description(), result })
     });
     HealingPattern {
         error_signature: known.failure.signature.to_string(),

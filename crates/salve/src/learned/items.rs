@@ -44,6 +44,12 @@ impl<'de> Deserialize<'de> for When {
     }
 }
 
+/// Writes a time to the microsecond: equal failures of many calls within one second are as many.
+fn exact<S: serde::Serializer>(when: &When, serializer: S) -> Result<S::Ok, S::Error> {
+    let micros = Timestamp::from_microsecond(when.0.as_microsecond()).unwrap_or(when.0);
+    serializer.collect_str(&micros)
+}
+
 /// How sure a taught fix is, in the spec's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -81,6 +87,7 @@ pub struct ToolFixItem {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ToolFailure {
     /// When it failed.
+    #[serde(serialize_with = "exact")]
     pub timestamp: When,
     /// The tool.
     pub tool: String,
@@ -163,7 +170,7 @@ pub enum FixResult {
 
 /// One fix of a healing pattern.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempt {
+pub struct FixAttempt {
     /// What was tried: a command, or `patch: …`, or `instruction: …`.
     pub description: String,
     /// What came of it.
@@ -182,7 +189,7 @@ pub struct HealingPattern {
     pub normalized_error: String,
     /// What was tried.
     #[serde(default)]
-    pub fixes_attempted: Vec<Attempt>,
+    pub fixes_attempted: Vec<FixAttempt>,
     /// What to do.
     #[serde(default)]
     pub successful_fix: Option<String>,

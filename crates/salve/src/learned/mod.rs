@@ -34,8 +34,8 @@ use crate::store::{Store, StoreError};
 pub use answer::{MemoryAnswer, MemoryQuestion, NearMatch, TriedRemedyLine};
 pub use file::LearnedFile;
 pub use items::{
-    Attempt, FixResult, HealingPattern, Pattern, Sureness, ToolFailure, ToolFixItem, UsagePattern,
-    When,
+    FixAttempt, FixResult, HealingPattern, Pattern, Sureness, ToolFailure, ToolFixItem,
+    UsagePattern, When,
 };
 pub use stats::{KnownIssues, MemoryHealth};
 pub use yaml::check_text;

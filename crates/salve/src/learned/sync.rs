@@ -256,7 +256,6 @@ impl Learned<'_> {
         self.typed(LearnedFile::Patterns)
     }
 
-    /// Returns the usage patterns.
     pub fn usage_patterns(&self) -> Result<Vec<UsagePattern>, StoreError> {
         self.typed(LearnedFile::UsagePatterns)
     }

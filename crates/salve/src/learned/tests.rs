@@ -352,6 +352,21 @@ fn tool_failures_carry_computed_statistics() {
 }
 
 #[test]
+fn equal_failures_within_one_second_are_as_many() {
+    let bench = Bench::new();
+    for at in ["2026-01-26T10:30:00.100Z", "2026-01-26T10:30:00.100001Z"] {
+        bench.learned().put_failure(&tool_failure(at, "connection refused", true)).unwrap();
+    }
+    for _ in 0..2 {
+        bench.sync();
+        let all: Value = yaml::yaml("x".as_ref(), &bench.read("tool_failures.yaml")).unwrap();
+        assert_eq!(all["stats"]["total_failures"], 2, "{all}");
+        assert_eq!(all["stats"]["daily"]["2026-01-26"]["total"], 2);
+        assert_eq!(all["failures"].as_array().unwrap().len(), 2);
+    }
+}
+
+#[test]
 fn a_usage_patterns_confidence_is_computed_not_believed() {
     let bench = Bench::new();
     bench.write(

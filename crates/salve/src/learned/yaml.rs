@@ -5,11 +5,11 @@ use std::path::Path;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::{Map, Value};
-use serde_saphyr::{Options, budget};
 
 use super::Malformed;
 use super::file::LearnedFile;
 use super::items::{HealingPattern, Pattern, ToolFailure, ToolFixItem, UsagePattern};
+use crate::files::{YamlError, parse_yaml};
 use crate::store::LearnedItem;
 
 /// The largest file that is read.
@@ -73,24 +73,11 @@ pub(super) fn parse(file: LearnedFile, path: &Path, text: &str) -> Result<Docume
 
 /// Reads YAML within limits that no honest file reaches.
 pub(super) fn yaml<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, Malformed> {
-    let mut options = Options::default();
-    options.budget = budget! {
-        max_depth: 32,
-        max_aliases: 200,
-        max_anchors: 200,
-        max_documents: 1,
-        max_recorded_anchor_events: 20_000,
-        max_recorded_anchor_bytes: 1 << 20,
-        max_total_scalar_bytes: LARGEST,
-    };
-    serde_saphyr::from_str_with_options(text, options).map_err(|error| {
-        let place = error.location();
-        Malformed {
-            path: path.into(),
-            line: place.map_or(1, |place| place.line()),
-            column: place.map_or(1, |place| place.column()),
-            reason: first_line(&error.without_snippet().to_string()),
-        }
+    parse_yaml(text, LARGEST).map_err(|YamlError { line, column, reason }| Malformed {
+        path: path.into(),
+        line,
+        column,
+        reason,
     })
 }
 

@@ -39,6 +39,11 @@ impl ToolAccess {
         Self { handle, shared: Arc::new(SharedToolAccess { place, me, clients: Mutex::default() }) }
     }
 
+    /// Returns what the tools are for.
+    pub(super) fn place(&self) -> &RepairToolsPlace {
+        &self.shared.place
+    }
+
     /// Hands `work` over and returns what came of it.
     pub(super) async fn ask<T: Send + 'static>(
         &self,

@@ -29,6 +29,15 @@ pub enum RepairToolsError {
     /// A fix says nothing.
     #[error("error_pattern and fix_description must not be empty")]
     EmptyFix,
+    /// A patch cannot be taken.
+    #[error("the patch is not taken: {0}")]
+    Patch(String),
+    /// A skill cannot be run.
+    #[error("the skill cannot be run: {0}")]
+    Skill(String),
+    /// The settings cannot be read.
+    #[error("the settings cannot be read: {0}")]
+    Settings(String),
     /// Others kept writing to the incident.
     #[error("the repair keeps changing")]
     Restless,
@@ -52,6 +61,13 @@ impl RepairToolsError {
             Self::Refused(refusal) => refusal.advice(),
             Self::Team(error) => error.advice(),
             Self::EmptyFix => "Say which text the error contains, and what fixed it.".into(),
+            Self::Patch(_) => {
+                "Send a unified diff that fits the files as they are, with paths from the \
+                 project's root on; debug_tool says where the source is."
+                    .into()
+            }
+            Self::Skill(_) => "Run `salve skill check FILE` to see what is wrong with it.".into(),
+            Self::Settings(_) => "Ask the user to run `salve config check`.".into(),
             Self::Restless => "Call it again.".into(),
             Self::Store(error) => error.advice(),
         }

@@ -146,7 +146,7 @@ fn router(access: &ToolAccess, addr: SocketAddr, token: &str) -> Router {
         config,
     );
     let want: [u8; 32] = Sha256::digest(token).into();
-    let door = Arc::new(Door { hosts, origins, sessions });
+    let door = Arc::new(HttpDoor { hosts, origins, sessions });
     Router::new()
         .route_service("/mcp", service)
         .layer(middleware::from_fn_with_state(door, only_proper))
@@ -154,13 +154,13 @@ fn router(access: &ToolAccess, addr: SocketAddr, token: &str) -> Router {
 }
 
 /// What a request has to say of itself.
-struct Door {
+struct HttpDoor {
     hosts: [String; 3],
     origins: [String; 3],
     sessions: Arc<LocalSessionManager>,
 }
 
-impl Door {
+impl HttpDoor {
     /// Returns why a request is not let in, if so.
     ///
     /// A page in the user's browser can send requests here under a name of its own. Its `Host` then
@@ -197,7 +197,7 @@ impl Door {
 }
 
 /// Lets only requests pass that can come from a client on this machine, and only so many.
-async fn only_proper(State(door): State<Arc<Door>>, request: Request, next: Next) -> Response {
+async fn only_proper(State(door): State<Arc<HttpDoor>>, request: Request, next: Next) -> Response {
     if let Some(refusal) = door.refuses(&request) {
         return refusal.into_response();
     }
@@ -248,9 +248,10 @@ fn read_token(path: &Path) -> io::Result<String> {
         return Err(bad("others may read or replace it; remove it, and a new one is made"));
     }
     let token = read_text(path, FileKind::Note)?.trim().to_owned();
-    match token.len() >= 32 && token.bytes().all(|b| b.is_ascii_graphic()) {
-        true => Ok(token),
-        false => Err(bad("it holds no token; remove it, and a new one is made")),
+    if token.len() >= 32 && token.bytes().all(|b| b.is_ascii_graphic()) {
+        Ok(token)
+    } else {
+        Err(bad("it holds no token; remove it, and a new one is made"))
     }
 }
 

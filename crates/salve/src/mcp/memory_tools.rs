@@ -164,22 +164,22 @@ pub(super) fn tools() -> Vec<Tool> {
             NAMES[0],
             "Returns what is known about a tool's error: fixes that somebody taught for this very \
              error of this tool. Call it before you debug a failed call.",
-            (schema(check, &["error_text"]), read()),
+            schema(check, &["error_text"]),
+            read(),
         ),
         tool(
             NAMES[1],
             "Remembers what fixed a tool's error, for whoever meets the same error next. It is \
              kept as text and never run.",
-            (
-                schema(learn, &["tool_name", "error_pattern", "fix_description"]),
-                ToolAnnotations::new().read_only(false),
-            ),
+            schema(learn, &["tool_name", "error_pattern", "fix_description"]),
+            ToolAnnotations::new().read_only(false),
         ),
         tool(
             NAMES[2],
             "Returns how much healing of tool calls has helped: auto_heal_rate, patterns_active, \
              fixes_learned, recent_failures.",
-            (schema(json!({}), &[]), read()),
+            schema(json!({}), &[]),
+            read(),
         ),
     ]
 }

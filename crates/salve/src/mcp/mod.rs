@@ -8,6 +8,7 @@
 //! may report and never decide.
 
 mod access;
+mod debug_tools;
 mod error;
 mod http;
 mod memory_tools;
@@ -16,6 +17,7 @@ mod news;
 mod repair_tools;
 mod resource;
 mod session;
+mod skill_tool;
 mod team;
 mod tool;
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use salve_core::event::{Actor, Draft, Event, IncidentEvent, Process, SessionEvent, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
-use salve_core::repair::{self, IncidentStory, NoTask, Reported, Scene, Server, Task};
+use salve_core::repair::{self, IncidentStory, NoTask, Reported, Scene, Task};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::view::IncidentView;
 use serde::Serialize;
@@ -16,9 +16,7 @@ use super::error::RepairToolsError;
 use crate::config::Sources;
 use crate::heal::people::append_word;
 use crate::project::Project;
-use crate::reading::{
-    IncidentNotFound, deserted, find_incident, incident_view, recent_incidents, servers_under_care,
-};
+use crate::reading::{IncidentNotFound, RepairMoment, deserted, find_incident, incident_view};
 use crate::store::{Store, StoreError, StoreOnDemand, Stream};
 
 /// How many incidents are looked at, newest first.
@@ -262,7 +260,7 @@ impl RepairTools<'_> {
     /// Returns the errors there are to see.
     pub fn errors(&mut self, server: Option<&str>) -> Result<repair::Errors, RepairToolsError> {
         let moment = self.look()?.unwrap_or_default();
-        Ok(repair::errors(&moment.repairs, &moment.scene(server)))
+        Ok(repair::errors(&moment.repairs, &moment.page_failures, &moment.scene(server)))
     }
 
     /// Returns one incident's whole story.
@@ -316,15 +314,10 @@ impl RepairTools<'_> {
     }
 
     /// Reads all that is needed to tell how things stand, if there is a store.
-    fn look(&mut self) -> Result<Option<JournalMoment>, StoreError> {
+    fn look(&mut self) -> Result<Option<RepairMoment>, StoreError> {
         let (scrubber, urls) = (self.place.scrubber.clone(), self.place.urls.clone());
         let Some(store) = self.store()? else { return Ok(None) };
-        let journal = store.journal();
-        let mut repairs = recent_incidents(journal, RECENT)?;
-        repairs.retain(|view| view.subject().kind == SubjectKind::Server);
-        let deserted = repairs.iter().filter_map(|view| deserted(view, &scrubber)).collect();
-        let servers = servers_under_care(journal, &urls, &scrubber)?;
-        Ok(Some(JournalMoment { repairs, deserted, servers }))
+        RepairMoment::read(store.journal(), &urls, &scrubber).map(Some)
     }
 }
 
@@ -333,18 +326,4 @@ fn never() -> NoTask {
         "Salve has cared for nothing in this project yet.",
         "Ask the user to start the dev server with `salve dev -- COMMAND`.",
     )
-}
-
-/// What the journal tells at one moment.
-#[derive(Debug, Default)]
-struct JournalMoment {
-    repairs: Vec<IncidentView>,
-    deserted: Vec<IncidentId>,
-    servers: Vec<Server>,
-}
-
-impl JournalMoment {
-    fn scene<'a>(&'a self, server: Option<&'a str>) -> Scene<'a> {
-        Scene { servers: &self.servers, deserted: &self.deserted, server }
-    }
 }

@@ -33,7 +33,7 @@ const INSTRUCTIONS: &str = "Salve keeps this project's dev servers and checks al
     with your file tools, and report with canvas_mark_repair_step. Salve restarts the server and \
     verifies it; do not restart it yourself. Tell of other trouble with heal_report_issue; what is \
     open and where your proposal is wanted, heal_get_open_issues tells. When a tool fails, ask check_known_issues \
-    before you debug it, and teach what fixed it with learn_tool_fix. Questions to a person are answered by the user with \
+    before you debug it, let debug_tool find its source, and teach what fixed it with learn_tool_fix. Questions to a person are answered by the user with \
     `salve approve` and the like, never by you.";
 
 /// Whether clients keep a session.
@@ -117,6 +117,15 @@ impl Session {
             }
             RepairToolCall::Memory(call) => {
                 Ok(result(self.access.ask(move |room| room.memory(&call)).await?))
+            }
+            RepairToolCall::Skill(call) => {
+                let place = self.access.place().clone();
+                let ran = tokio::task::spawn_blocking(move || call.run(&place)).await;
+                let died = |_| RepairToolsError::Skill("it broke off".to_owned());
+                Ok(result(ran.unwrap_or_else(|error| Err(died(error)))))
+            }
+            RepairToolCall::Debug(call) => {
+                Ok(result(self.access.ask(move |room| room.debug(&client, &call)).await?))
             }
             RepairToolCall::Team(call) => {
                 Ok(result(self.access.ask(move |room| room.team(&client, &call)).await?))

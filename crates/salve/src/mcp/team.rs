@@ -119,14 +119,14 @@ impl RepairTools<'_> {
             TeamToolCall::Report(raw) => (self.report(&by, raw, &scrubber)?, reported(raw)),
             TeamToolCall::Propose(id, raw) => {
                 let store = self.store()?.ok_or(TeamError::NoProject)?;
-                let found = team::propose(store, &by, (id, raw), &scrubber)?;
+                let found = team::propose(store, &by, id, raw, &scrubber)?;
                 let next_step = "Salve tries it when it heals the check: behind the gate, and \
                                  kept only if the check is green by it.";
                 (about(found), next_step)
             }
             TeamToolCall::Want(id, message) => {
                 let store = self.store()?.ok_or(TeamError::NoProject)?;
-                let found = team::want(store, &by, (id, message.as_deref()), &scrubber)?;
+                let found = team::want(store, &by, id, message.as_deref(), &scrubber)?;
                 (about(found), "Whoever listens is told; heal_get_open_issues shows proposals.")
             }
         };
@@ -156,7 +156,7 @@ impl RepairTools<'_> {
             self.store.made()?;
         }
         let store = self.store()?.ok_or(TeamError::NoProject)?;
-        let reported = team::report(store, by, raw, (&checks, scrubber))?;
+        let reported = team::report(store, by, raw, &checks, scrubber)?;
         Ok(reported.issue.to_string())
     }
 }
@@ -198,24 +198,28 @@ pub(super) fn tools() -> Vec<Tool> {
             NAMES[0],
             "Reports something wrong in this project. With a check and auto_fix, Salve heals it \
              when that check runs next; otherwise a person is shown it.",
-            (schema(issue, &["text"]), writes()),
+            schema(issue, &["text"]),
+            writes(),
         ),
         tool(
             NAMES[1],
             "Returns what is open: checks that are red, issues that were reported, what is \
              proposed for each, and where proposals are wanted.",
-            (schema(json!({}), &[]), ToolAnnotations::new().read_only(true)),
+            schema(json!({}), &[]),
+            ToolAnnotations::new().read_only(true),
         ),
         tool(
             NAMES[2],
             "Proposes a fix for an open issue or incident. It is put to the gate, tried, and kept \
              only if the check is green by it; it is never run as you send it.",
-            (schema(fix, &["id", "kind", "text"]), writes()),
+            schema(fix, &["id", "kind", "text"]),
+            writes(),
         ),
         tool(
             NAMES[3],
             "Asks every agent that listens for proposals about an open issue or incident.",
-            (schema(wanted, &["id"]), writes()),
+            schema(wanted, &["id"]),
+            writes(),
         ),
     ]
 }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::repair_tools::AgentReport;
-use super::{memory_tools, team};
+use super::{debug_tools, memory_tools, skill_tool, team};
 
 /// A call of one of the tools.
 #[derive(Clone, Debug)]
@@ -23,13 +23,17 @@ pub(super) enum RepairToolCall {
     Team(team::TeamToolCall),
     /// One of memory's.
     Memory(memory_tools::MemoryToolCall),
+    /// One of those that look into a tool which fails.
+    Debug(debug_tools::DebugToolCall),
+    /// `skill_run`.
+    Skill(skill_tool::SkillToolCall),
 }
 
 /// Why a call cannot be made.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(super) enum BadCall {
     /// There is no such tool.
-    #[error("there is no tool of this name; the tools are {}, {}, {}", NAMES.join(", "), team::NAMES.join(", "), memory_tools::NAMES.join(", "))]
+    #[error("there is no tool of this name; the tools are {}", names().join(", "))]
     NoTool,
     /// The arguments are not what the tool takes.
     #[error("wrong arguments: {0}")]
@@ -83,6 +87,13 @@ pub(super) fn parse(name: &str, arguments: Option<JsonObject>) -> Result<RepairT
             let Step { repair_id, phase, message, attempt, .. } = step;
             Ok(RepairToolCall::Mark(AgentReport { repair_id, phase, attempt, change, message }))
         }
+        skill_tool::NAME => {
+            serde_json::from_value(arguments).map(RepairToolCall::Skill).map_err(bad)
+        }
+        name if debug_tools::NAMES.contains(&name) => debug_tools::parse(name, arguments)
+            .map_err(bad)?
+            .map(RepairToolCall::Debug)
+            .ok_or(BadCall::NoTool),
         name if memory_tools::NAMES.contains(&name) => memory_tools::parse(name, arguments)
             .map_err(bad)?
             .map(RepairToolCall::Memory)
@@ -94,11 +105,18 @@ pub(super) fn parse(name: &str, arguments: Option<JsonObject>) -> Result<RepairT
     }
 }
 
+/// Returns the names of all tools.
+fn names() -> Vec<String> {
+    tools().into_iter().map(|tool| tool.name.into_owned()).collect()
+}
+
 /// Returns the tools as clients are told of them.
 pub(super) fn tools() -> Vec<Tool> {
     let mut tools = of_servers();
     tools.extend(team::tools());
     tools.extend(memory_tools::tools());
+    tools.extend(debug_tools::tools());
+    tools.extend(skill_tool::tools());
     tools
 }
 
@@ -109,26 +127,30 @@ fn of_servers() -> Vec<Tool> {
             "Returns the repair that waits for you after a dev server crashed: crash log, \
              instructions, safety limits. Calling it says that you take the repair up. \
              `pending: false` means there is nothing to do, and says why.",
-            (server_schema(), ToolAnnotations::new().read_only(false)),
+            server_schema(),
+            ToolAnnotations::new().read_only(false),
         ),
         tool(
             NAMES[1],
             "Reports your progress on a repair: agent_reading_log, agent_applying_fix, then \
              agent_wrote_files (with filesChanged and linesChanged) when all fixes are written. \
              Salve then restarts the server and verifies it.",
-            (step_schema(), ToolAnnotations::new().read_only(false)),
+            step_schema(),
+            ToolAnnotations::new().read_only(false),
         ),
         tool(
             NAMES[2],
             "Returns how repairs stand: active and recent ones with phase, attempt, what was \
              tried, what a person is asked, and the servers under care.",
-            (server_schema(), ToolAnnotations::new().read_only(true)),
+            server_schema(),
+            ToolAnnotations::new().read_only(true),
         ),
         tool(
             NAMES[3],
             "Returns the errors there are to see: crashes of dev servers with repairId and \
              logPath, open ones first, and errors of pages in the browser.",
-            (server_schema(), ToolAnnotations::new().read_only(true)),
+            server_schema(),
+            ToolAnnotations::new().read_only(true),
         ),
     ]
 }
@@ -137,7 +159,8 @@ fn of_servers() -> Vec<Tool> {
 pub(super) fn tool(
     name: &'static str,
     description: &'static str,
-    (schema, hints): (Value, ToolAnnotations),
+    schema: Value,
+    hints: ToolAnnotations,
 ) -> Tool {
     let schema = match schema {
         Value::Object(schema) => schema,

@@ -13,6 +13,7 @@ use salve_core::notify::{After, Message, NoticeMoment, TargetAnswer, after, bann
 use salve_core::scrub::Scrubber;
 use salve_core::view::IncidentView;
 
+use super::desktop::Desktop;
 use super::http::{self, Letter, Sent};
 use super::{LONG, NoticePlan, name_of};
 use crate::process;
@@ -46,6 +47,8 @@ pub(super) enum DeliveryInput {
         /// What came of it.
         sent: Sent,
     },
+    /// A notice was shown on the desktop, or could not be.
+    Shown,
     /// The run ends.
     Finish,
 }
@@ -56,7 +59,9 @@ struct PendingDelivery {
     id: String,
     /// What it tells of; where that goes is the plan's business, which may change.
     moment: NoticeMoment,
-    body: Arc<str>,
+    /// The question that it is about, if it is about one.
+    question: Option<u32>,
+    message: Arc<Message>,
     attempt: u32,
     state: DeliveryState,
     /// Why it was not taken so far.
@@ -70,6 +75,13 @@ enum DeliveryState {
     Due(Instant),
     /// It is being sent.
     Out,
+}
+
+/// Both ends of what a carrier is told by.
+#[derive(Debug)]
+pub(super) struct DeliveryLine {
+    pub(super) post: Sender<DeliveryInput>,
+    pub(super) inbox: Receiver<DeliveryInput>,
 }
 
 /// Carries messages.
@@ -87,6 +99,8 @@ pub(super) struct Deliveries {
     jobs: BTreeMap<u64, PendingDelivery>,
     /// Addresses that are gone for good.
     gone: Vec<String>,
+    /// How many notices are being shown on the desktop.
+    showing: usize,
 }
 
 impl Deliveries {
@@ -94,12 +108,13 @@ impl Deliveries {
         store: Store,
         plan: NoticePlan,
         scrubber: Scrubber,
-        (post, inbox): (Sender<DeliveryInput>, Receiver<DeliveryInput>),
+        line: DeliveryLine,
         seen: u64,
     ) -> Self {
+        let DeliveryLine { post, inbox } = line;
         let (me, plan) = (process::this(&scrubber), Arc::new(plan));
         let (jobs, gone) = (BTreeMap::new(), Vec::new());
-        Self { store, me, plan, scrubber, post, inbox, seen, jobs, gone }
+        Self { store, me, plan, scrubber, post, inbox, seen, jobs, gone, showing: 0 }
     }
 
     /// Works until the run ends.
@@ -111,6 +126,7 @@ impl Deliveries {
                 Ok(DeliveryInput::Entries(entries)) => self.hear(&entries),
                 Ok(DeliveryInput::Plan(plan)) => self.take_over(plan),
                 Ok(DeliveryInput::Sent { entry, url, sent }) => self.sent(entry, url, sent),
+                Ok(DeliveryInput::Shown) => self.showing = self.showing.saturating_sub(1),
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(DeliveryInput::Finish) | Err(RecvTimeoutError::Disconnected) => {
                     return self.finish();
@@ -176,15 +192,15 @@ impl Deliveries {
         let me = Actor::Salve(self.me.clone());
         for entry in entries.iter().filter(|entry| entry.by == me) {
             if entry.seq > self.seen && NoticeMoment::of(&entry.event).is_some() {
-                self.take_up(entry);
-                self.show(entry);
+                let plan = Arc::clone(&self.plan);
+                plan.channels().iter().for_each(|channel| channel.tell(entry, self));
             }
         }
         self.seen = entries.last().map_or(self.seen, |last| self.seen.max(last.seq));
     }
 
     /// Makes a message of an entry, if somebody wants to be told.
-    fn take_up(&mut self, entry: &Entry) {
+    pub(super) fn take_up(&mut self, entry: &Entry) {
         let Some(moment) = NoticeMoment::of(&entry.event) else { return };
         let Some(url) = self.plan.hook(moment) else { return };
         let all = self.incident_of(entry);
@@ -195,7 +211,12 @@ impl Deliveries {
             return self.note(entry.seq, dropped("it was answered meanwhile", &self.scrubber));
         }
         let name = name_of(self.store.project());
-        let Some(message) = Message::of(entry, then.as_ref(), &name) else { return };
+        let quiet = self.plan.quiet_now();
+        if quiet.is_some() && matches!(moment, NoticeMoment::Recovered | NoticeMoment::Exhausted) {
+            return self.note(entry.seq, dropped("it is a quiet hour", &self.scrubber));
+        }
+        let links = self.plan.links(entry, then.as_ref(), self.store.project());
+        let Some(message) = Message::of(entry, then.as_ref(), &links, &name) else { return };
         if self.gone.iter().any(|gone| gone == url) {
             return self.note(entry.seq, dropped("its address is gone for good", &self.scrubber));
         }
@@ -207,17 +228,23 @@ impl Deliveries {
         let job = PendingDelivery {
             id: message_id(entry),
             moment,
-            body: self.scrubber.scrub(&message.body()).as_str().into(),
+            question: number(then.as_ref()).filter(|_| moment == NoticeMoment::Escalation),
+            message: Arc::new(message),
             attempt: 0,
-            state: DeliveryState::Due(Instant::now()),
-            why: "it was not sent yet".to_owned(),
+            state: DeliveryState::Due(Instant::now() + quiet.unwrap_or_default()),
+            why: if quiet.is_some() { "it is a quiet hour" } else { "it was not sent yet" }
+                .to_owned(),
         };
         self.jobs.insert(entry.seq, job);
     }
 
     /// Shows an entry on the desktop, if it deserves it.
-    fn show(&self, entry: &Entry) {
-        let Some(desktop) = self.plan.desktop.clone() else { return };
+    pub(super) fn show(&mut self, entry: &Entry, desktop: &Desktop) {
+        let is_wanted =
+            NoticeMoment::of(&entry.event).is_some_and(|moment| self.plan.pops_up(moment));
+        if !is_wanted || self.plan.quiet_now().is_some() {
+            return;
+        }
         let all = self.incident_of(entry);
         let told = all.into_iter().filter(|one| one.seq <= entry.seq);
         let Ok(view) = IncidentView::of(told) else { return };
@@ -226,9 +253,13 @@ impl Deliveries {
             return;
         }
         self.write(entry.seq, Channel::Desktop, Delivery::Delivered);
+        let (desktop, post) = (desktop.clone(), self.post.clone());
+        self.showing += 1;
         spawn_thread("desktop", move || {
             // Who is not at the desktop sees it in the terminal.
             let _ = desktop.show(&banner);
+            // Nobody is left to tell when the run is over.
+            let _ = post.send(DeliveryInput::Shown);
         });
     }
 
@@ -260,8 +291,29 @@ impl Deliveries {
         self.store.journal().read(0, &Stream::Incident(id), usize::MAX).unwrap_or_default()
     }
 
+    /// Lets go of questions that were answered while their messages waited.
+    fn drop_answered(&mut self) {
+        let now = Instant::now();
+        let is_due =
+            |job: &PendingDelivery| matches!(job.state, DeliveryState::Due(at) if at <= now);
+        let due = self.jobs.iter().filter(|(_, job)| is_due(job) && job.question.is_some());
+        let answered: Vec<u64> = due
+            .filter(|(entry, job)| {
+                let entry = self.store.journal().entry(**entry).ok().flatten();
+                let view = entry.and_then(|entry| IncidentView::of(self.incident_of(&entry)).ok());
+                view.is_some_and(|view| number(Some(&view)) != job.question)
+            })
+            .map(|(&entry, _)| entry)
+            .collect();
+        for entry in answered {
+            self.jobs.remove(&entry);
+            self.note(entry, dropped("it was answered meanwhile", &self.scrubber));
+        }
+    }
+
     /// Sends what is due, some at once.
     fn send_due(&mut self) {
+        self.drop_answered();
         let now = Instant::now();
         let out = self.jobs.values().filter(|job| job.state == DeliveryState::Out).count();
         let is_due =
@@ -272,11 +324,12 @@ impl Deliveries {
             let Some(url) = self.plan.hook(job.moment).map(str::to_owned) else { continue };
             job.attempt += 1;
             job.state = DeliveryState::Out;
-            let (id, body) = (job.id.clone(), Arc::clone(&job.body));
+            let (id, message) = (job.id.clone(), Arc::clone(&job.message));
             let (plan, post) = (Arc::clone(&self.plan), self.post.clone());
+            let scrubber = self.scrubber.clone();
             spawn_thread("webhook", move || {
-                let letter = Letter { id: &id, at: Timestamp::now(), url: &url, body: &body };
-                let sent = http::send(&letter, &plan);
+                let letter = Letter { id: &id, at: Timestamp::now(), url: &url, message: &message };
+                let sent = http::send(&letter, &plan, &scrubber);
                 // Nobody is left to tell when the run is over.
                 let _ = post.send(DeliveryInput::Sent { entry, url, sent });
             });
@@ -326,11 +379,14 @@ impl Deliveries {
                 DeliveryState::Out => true,
             };
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() || !self.jobs.values().any(is_near) {
+            // A notice for which the run does not wait may never appear.
+            let is_done = self.showing == 0 && !self.jobs.values().any(is_near);
+            if left.is_zero() || is_done {
                 break;
             }
             match self.inbox.recv_timeout(left.min(self.pause())) {
                 Ok(DeliveryInput::Sent { entry, url, sent }) => self.sent(entry, url, sent),
+                Ok(DeliveryInput::Shown) => self.showing = self.showing.saturating_sub(1),
                 Ok(DeliveryInput::Entries(_) | DeliveryInput::Plan(_) | DeliveryInput::Finish)
                 | Err(_) => {}
             }

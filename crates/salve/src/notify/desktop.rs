@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use salve_core::notify::Banner;
 
-use crate::process::find_program;
+use crate::process::program_outside;
 
 /// How long the program may take.
 const LIMIT: Duration = Duration::from_secs(3);
@@ -34,9 +34,9 @@ impl Desktop {
             return Some(Self::Terminal(osc));
         }
         if cfg!(target_os = "macos") {
-            return find_program("osascript").map(Self::OsaScript);
+            return program_outside("osascript").map(Self::OsaScript);
         }
-        find_program("notify-send").filter(|_| Self::is_there()).map(Self::NotifySend)
+        program_outside("notify-send").filter(|_| Self::is_there()).map(Self::NotifySend)
     }
 
     /// Returns whether there is a desktop, whatever shows notices on it.

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use salve_core::notify::{TargetAnswer, is_public};
+use salve_core::notify::{Message, NTFY_MARK, TargetAnswer, is_public};
+use salve_core::scrub::Scrubber;
 use ureq::config::Config;
 use ureq::http::{Response, Uri};
 use ureq::unversioned::resolver::{DefaultResolver, ResolvedSocketAddrs, Resolver};
@@ -30,7 +31,7 @@ pub(super) struct Letter<'a> {
     pub(super) id: &'a str,
     pub(super) at: Timestamp,
     pub(super) url: &'a str,
-    pub(super) body: &'a str,
+    pub(super) message: &'a Message,
 }
 
 /// How it was answered, and that in words.
@@ -41,7 +42,7 @@ pub(super) struct Sent {
 }
 
 /// Sends a letter, once.
-pub(super) fn send(letter: &Letter<'_>, plan: &NoticePlan) -> Sent {
+pub(super) fn send(letter: &Letter<'_>, plan: &NoticePlan, scrubber: &Scrubber) -> Sent {
     let config = Agent::config_builder()
         .timeout_global(Some(LIMIT))
         .http_status_as_error(false)
@@ -54,19 +55,45 @@ pub(super) fn send(letter: &Letter<'_>, plan: &NoticePlan) -> Sent {
     let config = if plan.allow_private { config } else { config.proxy(None) };
     let checked = CheckedResolver { allow_private: plan.allow_private };
     let agent = Agent::with_parts(config.build(), DefaultConnector::default(), checked);
-    let seconds = letter.at.as_second();
-    let mut request = agent
-        .post(letter.url)
-        .header("content-type", "application/json")
-        .header("webhook-id", letter.id)
-        .header("webhook-timestamp", seconds.to_string());
-    if let Some(signature) = sign(&plan.secrets, letter.id, seconds, letter.body) {
-        request = request.header("webhook-signature", signature);
-    }
-    match request.send(letter.body) {
+    let asked = match ntfy_address(letter.url) {
+        Some(address) => {
+            let text = letter.message.ntfy();
+            let mut request = agent.post(address).header("title", header_text(&text.title));
+            request = request.header("priority", text.priority.to_string());
+            if let Some(click) = &text.click {
+                request = request.header("click", header_text(click));
+            }
+            request.send(scrubber.scrub(&text.text).as_str())
+        }
+        None => {
+            let body = scrubber.scrub(&letter.message.body());
+            let seconds = letter.at.as_second();
+            let mut request = agent
+                .post(letter.url)
+                .header("content-type", "application/json")
+                .header("webhook-id", letter.id)
+                .header("webhook-timestamp", seconds.to_string());
+            if let Some(signature) = sign(&plan.secrets, letter.id, seconds, body.as_str()) {
+                request = request.header("webhook-signature", signature);
+            }
+            request.send(body.as_str())
+        }
+    };
+    match asked {
         Ok(response) => answered(&response, letter.at),
         Err(error) => failed(&error),
     }
+}
+
+/// Returns where a text is posted, if the target is an ntfy topic: marked as one, or at ntfy.sh.
+fn ntfy_address(url: &str) -> Option<&str> {
+    let is_known = |url: &&str| url.starts_with("https://ntfy.sh/");
+    url.strip_prefix(NTFY_MARK).or_else(|| Some(url).filter(is_known))
+}
+
+/// Returns a text as a header can carry it.
+fn header_text(text: &str) -> String {
+    text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect()
 }
 
 fn answered(response: &Response<Body>, now: Timestamp) -> Sent {
@@ -126,9 +153,10 @@ impl Resolver for CheckedResolver {
         for address in found.iter().filter(|one| self.allow_private || is_public(one.ip())) {
             kept.push(*address);
         }
-        match kept.is_empty() {
-            true => Err(Error::Io(io::Error::new(io::ErrorKind::PermissionDenied, Private))),
-            false => Ok(kept),
+        if kept.is_empty() {
+            Err(Error::Io(io::Error::new(io::ErrorKind::PermissionDenied, Private)))
+        } else {
+            Ok(kept)
         }
     }
 }

@@ -5,6 +5,7 @@
 //! was taken; what was not taken when a run ends is told by the next one, under the same id. A
 //! process tells only of entries that it wrote itself, so several of them tell nothing twice.
 
+mod channel;
 mod deliveries;
 mod desktop;
 mod http;
@@ -19,13 +20,17 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use salve_core::event::Channel;
-use salve_core::notify::{Banner, Message, NoticeMoment, TargetAnswer};
+use jiff::tz::TimeZone;
+use salve_core::event::{Channel, Entry};
+use salve_core::notify::{NoticeLinks, NoticeMoment, PublicAddress, QuietHours};
+use salve_core::repair;
 use salve_core::scrub::Scrubber;
+use salve_core::view::IncidentView;
 
-use self::deliveries::{Deliveries, DeliveryInput};
+use self::deliveries::{Deliveries, DeliveryInput, DeliveryLine};
 use self::desktop::Desktop;
-use crate::config::Settings;
+use crate::config::{DesktopMoment, Settings};
+use crate::page_access::{AccessFile, AnswerGrant};
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
 use crate::webhook_secret::Secret;
@@ -44,6 +49,12 @@ pub struct NoticePlan {
     allow_private: bool,
     /// Where notices appear on this machine, if they do.
     desktop: Option<Desktop>,
+    /// Which moments appear there.
+    pop_ups: Vec<DesktopMoment>,
+    /// When nobody wants to be told.
+    quiet: Option<QuietHours>,
+    /// Where the page can be reached by those who are told.
+    page: Option<PublicAddress>,
 }
 
 impl NoticePlan {
@@ -63,6 +74,47 @@ impl NoticePlan {
             secrets: hooks.secrets.iter().filter_map(|text| text.parse().ok()).collect(),
             allow_private: hooks.allow_private,
             desktop: settings.notify.desktop.then(Desktop::find).flatten(),
+            pop_ups: settings.notify.desktop_moments.clone(),
+            // What the settings' own check let through can be read.
+            quiet: settings.notify.quiet_hours.as_deref().and_then(|text| text.parse().ok()),
+            page: settings.page.url.as_deref().and_then(|text| text.parse().ok()),
+        }
+    }
+
+    /// Returns how long it is still quiet; nothing if it is not.
+    fn quiet_now(&self) -> Option<Duration> {
+        let now = Timestamp::now().to_zoned(TimeZone::system());
+        let (hour, minute) = (u16::try_from(now.hour()), u16::try_from(now.minute()));
+        self.quiet?.left(hour.ok()? * 60 + minute.ok()?)
+    }
+
+    fn pops_up(&self, moment: NoticeMoment) -> bool {
+        let of = match moment {
+            NoticeMoment::Escalation => DesktopMoment::Escalation,
+            NoticeMoment::Recovered => DesktopMoment::Recovered,
+            NoticeMoment::Exhausted => DesktopMoment::Exhausted,
+            NoticeMoment::ConfigChange => return false,
+        };
+        self.pop_ups.contains(&of)
+    }
+
+    /// Returns where a message about an entry leads; a question that a phone can reach gets a code
+    /// that answers it once.
+    fn links(&self, entry: &Entry, view: Option<&IncidentView>, project: &Project) -> NoticeLinks {
+        let (Some(page), Some(view)) = (&self.page, view) else { return NoticeLinks::default() };
+        let is_question = NoticeMoment::of(&entry.event) == Some(NoticeMoment::Escalation);
+        let ask = repair::ask(view).filter(|_| is_question && page.is_beyond_this_machine());
+        let grant = ask.map(|ask| AnswerGrant {
+            project: project.root().to_path_buf(),
+            incident: view.id(),
+            question: ask.number,
+            digest: ask.digest,
+        });
+        // Without a code the message leads to the page, where a person has to sign in.
+        let code = grant.and_then(|grant| AccessFile::of_user().ok()?.new_answer_code(grant).ok());
+        NoticeLinks {
+            page: Some(page.incident(view.id())),
+            answer: code.map(|code| page.answer(&code)),
         }
     }
 
@@ -71,7 +123,7 @@ impl NoticePlan {
     }
 
     fn is_empty(&self) -> bool {
-        self.hooks.is_empty() && self.desktop.is_none()
+        self.channels().is_empty()
     }
 }
 
@@ -89,26 +141,7 @@ pub struct DeliveryAttempt {
 /// Tries every target once, with a message that says nothing else.
 pub fn test(plan: &NoticePlan, project: &Project) -> Vec<DeliveryAttempt> {
     let (at, name) = (Timestamp::now(), name_of(project));
-    let message = Message::test(at, &name);
-    let mut tried = Vec::new();
-    for (moment, url) in &plan.hooks {
-        let id = format!("msg_test_{}", uuid::Uuid::new_v4().simple());
-        let sent = http::send(&http::Letter { id: &id, at, url, body: &message.body() }, plan);
-        let taken = matches!(sent.answer, TargetAnswer::Status { code: 200..=299, .. });
-        let setting = format!("webhooks.on_{}", moment.as_str());
-        let failed = (!taken).then_some(sent.why);
-        tried.push(DeliveryAttempt { via: Channel::Webhook, setting, failed });
-    }
-    if let Some(desktop) = &plan.desktop {
-        let text = "Salve's notices appear here.".to_owned();
-        let failed = desktop.show(&Banner { title: format!("{name}: a test"), text }).err();
-        tried.push(DeliveryAttempt {
-            via: Channel::Desktop,
-            setting: "notify.desktop".to_owned(),
-            failed,
-        });
-    }
-    tried
+    plan.channels().iter().flat_map(|channel| channel.try_out(&name, at)).collect()
 }
 
 /// Tells others what happens, until it is dropped.
@@ -163,7 +196,8 @@ impl Office {
         let (post, inbox) = mpsc::channel();
         let to = post.clone();
         crate::process::spawn_thread("notice ears", move || follow(&ears, after, &to));
-        let postman = Deliveries::new(desk, plan, scrubber.clone(), (post.clone(), inbox), after);
+        let line = DeliveryLine { post: post.clone(), inbox };
+        let postman = Deliveries::new(desk, plan, scrubber.clone(), line, after);
         let builder = std::thread::Builder::new().name("notices".to_owned());
         // Without a thread nobody is told; what is under care goes on.
         let postman = builder.stack_size(512 << 10).spawn(move || postman.work()).ok();

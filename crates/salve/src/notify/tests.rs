@@ -3,17 +3,28 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use salve_core::notify::TargetAnswer;
+use salve_core::notify::{Message, TargetAnswer};
 
-use super::http::{Letter, send};
+use super::http::{Letter, Sent, send};
 use super::*;
 
 fn plan(allow_private: bool) -> NoticePlan {
-    NoticePlan { hooks: Vec::new(), secrets: Vec::new(), allow_private, desktop: None }
+    NoticePlan {
+        hooks: Vec::new(),
+        secrets: Vec::new(),
+        allow_private,
+        desktop: None,
+        pop_ups: Vec::new(),
+        quiet: None,
+        page: None,
+    }
 }
 
-fn letter(url: &str) -> Letter<'_> {
-    Letter { id: "msg_1", at: Timestamp::UNIX_EPOCH, url, body: "{}" }
+/// Sends a message that says nothing else to `url`.
+fn send_test(url: &str, plan: &NoticePlan) -> Sent {
+    let message = Message::test(Timestamp::UNIX_EPOCH, "shop");
+    let letter = Letter { id: "msg_1", at: Timestamp::UNIX_EPOCH, url, message: &message };
+    send(&letter, plan, &crate::scrub::scrubber())
 }
 
 /// **Invariant:** No own address is connected to, and no target does harm.
@@ -34,14 +45,14 @@ fn no_way_to_write_an_own_address_is_connected_to() {
         "[::ffff:7f00:1]",
     ] {
         let url = format!("http://{host}:{port}/hook");
-        let sent = send(&letter(&url), &plan(false));
+        let sent = send_test(&url, &plan(false));
         // Some of them are not even names to this system's resolver.
         let refused = sent.answer == TargetAnswer::Forbidden || sent.why == "there is no such host";
         assert!(refused || sent.why.starts_with("it could not be reached"), "{host}: {sent:?}");
         let told = listener.accept().map(drop).unwrap_err();
         assert_eq!(told.kind(), std::io::ErrorKind::WouldBlock, "{host} was connected to");
     }
-    let sent = send(&letter(&format!("http://127.0.0.1:{port}/")), &plan(false));
+    let sent = send_test(&format!("http://127.0.0.1:{port}/"), &plan(false));
     assert_eq!(sent.answer, TargetAnswer::Forbidden);
     assert!(sent.why.contains("webhooks.allow_private"), "{}", sent.why);
 }
@@ -53,7 +64,7 @@ fn target(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
     let serve = move || {
         let (mut stream, _) = listener.accept().unwrap();
         let (mut asked, mut chunk) = (Vec::new(), [0; 4096]);
-        while !asked.ends_with(b"{}") {
+        while !is_whole(&asked) {
             let read = stream.read(&mut chunk).unwrap();
             assert!(read > 0, "the request breaks off");
             asked.extend_from_slice(&chunk[..read]);
@@ -64,12 +75,32 @@ fn target(answer: &'static str) -> (String, std::thread::JoinHandle<String>) {
     (url, std::thread::spawn(serve))
 }
 
+/// Tells whether a request has all of the body that it announces.
+fn is_whole(request: &[u8]) -> bool {
+    let text = String::from_utf8_lossy(request).to_lowercase();
+    let Some((head, body)) = text.split_once("\r\n\r\n") else { return false };
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    length
+        .and_then(|length| length.trim().parse().ok())
+        .is_some_and(|length: usize| body.len() >= length)
+}
+
+#[test]
+fn an_ntfy_topic_gets_a_text_and_no_json() {
+    let (url, asked) = target("HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n");
+    let sent = send_test(&format!("ntfy+{url}"), &plan(true));
+    assert_eq!(sent.answer, TargetAnswer::Status { code: 200, retry_after: None });
+    let asked = asked.join().unwrap();
+    assert!(asked.to_lowercase().contains("title: shop\r\n"), "{asked}");
+    assert!(asked.ends_with("\r\n\r\nSalve's notices arrive here."), "{asked}");
+}
+
 #[test]
 fn a_letter_has_its_headers_and_an_answer_is_understood() {
     let (url, asked) = target("HTTP/1.1 204 No Content\r\n\r\n");
     let secret: Secret = "whsec_MDEyMzQ1Njc4OWFiY2RlZjAxMjM0NTY3".parse().unwrap();
     let signed = NoticePlan { secrets: vec![secret], ..plan(true) };
-    let sent = send(&letter(&url), &signed);
+    let sent = send_test(&url, &signed);
     assert_eq!(sent.answer, TargetAnswer::Status { code: 204, retry_after: None });
     let asked = asked.join().unwrap().to_lowercase();
     for want in [
@@ -88,10 +119,26 @@ fn a_letter_has_its_headers_and_an_answer_is_understood() {
         ("HTTP/1.1 410 Gone\r\n\r\n", 410, None),
     ] {
         let (url, asked) = target(answer);
-        let sent = send(&letter(&url), &plan(true));
+        let sent = send_test(&url, &plan(true));
         let retry_after = seconds.map(Duration::from_secs);
         assert_eq!(sent.answer, TargetAnswer::Status { code, retry_after }, "{answer}");
         let asked = asked.join().unwrap();
         assert!(!asked.contains("webhook-signature"), "there is no secret to sign with");
+    }
+}
+
+/// A way of telling people is one of the plan's channels, each with its own word.
+#[test]
+fn every_way_of_telling_is_a_channel_of_the_plan() {
+    assert!(plan(false).channels().is_empty(), "nobody is told");
+    let hooks = vec![(NoticeMoment::Escalation, "http://127.0.0.1:9/".to_owned())];
+    let desktop = Some(Desktop::NotifySend("/no/such/program".into()));
+    let full = NoticePlan { hooks, desktop, ..plan(false) };
+    let ways: Vec<Channel> = full.channels().iter().map(|channel| channel.via()).collect();
+    assert_eq!(ways, [Channel::Webhook, Channel::Desktop]);
+    for channel in full.channels() {
+        let tried = channel.try_out("shop", Timestamp::now());
+        assert!(!tried.is_empty() && tried.iter().all(|one| one.via == channel.via()));
+        assert!(tried.iter().all(|one| one.failed.is_some()), "{tried:?}");
     }
 }

@@ -103,7 +103,8 @@ pub enum ApplyError {
 /// # Errors
 /// When a step fails, nothing of what was set aside is lost: it is back in place.
 pub fn apply(
-    (action, on): (&Action, Authority),
+    action: &Action,
+    on: Authority,
     ask: &Ask<'_>,
     care: &Supervisor,
 ) -> Result<Applied, ApplyError> {
@@ -123,8 +124,10 @@ pub fn apply(
                 let found = found(ask, holder, *port, *right);
                 found.and_then(|()| end(ask, family))
             }
+            // Whoever starts the subject the next time sets them.
+            ActionStep::Environment { .. } => Ok(()),
             ActionStep::Run { argv, dir, limit, .. } => {
-                let ran = run(ask, care, (argv, dir), (*limit, on));
+                let ran = run(ask, care, &RemedyRun { argv, dir, limit: *limit, on });
                 ran.map(|ran| applied.output.push_str(&ran.output))
             }
         };
@@ -233,12 +236,21 @@ fn end(ask: &Ask<'_>, family: &[Process]) -> Result<(), ApplyError> {
     handles.first().map_or(Ok(()), |(process, _)| Err(ApplyError::Lives { pid: process.pid }))
 }
 
+/// A command of an action.
+struct RemedyRun<'a> {
+    argv: &'a [String],
+    /// Where it runs, below the root.
+    dir: &'a str,
+    limit: Duration,
+    /// On whose word.
+    on: Authority,
+}
+
 /// Runs a command in the sandbox.
 fn run(
     ask: &Ask<'_>,
     care: &Supervisor,
-    (argv, dir): (&[String], &str),
-    (limit, on): (Duration, Authority),
+    &RemedyRun { argv, dir, limit, on }: &RemedyRun<'_>,
 ) -> Result<SandboxEnd, ApplyError> {
     let command = argv.join(" ");
     let dir = crate::gate::resolve(ask.root, dir)

@@ -49,7 +49,6 @@ pub(super) enum Aside {
     Copied {
         /// Where it belongs.
         place: PathBuf,
-        /// Its copy.
         copy: PathBuf,
     },
 }

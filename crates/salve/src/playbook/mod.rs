@@ -21,7 +21,7 @@ use crate::sandbox::Sandbox;
 
 pub use apply::{Applied, ApplyError, apply};
 pub use aside::give_back;
-pub use look::look;
+pub use look::{expected_port, look};
 
 /// The subject that failed, and where.
 #[derive(Clone, Copy, Debug)]

@@ -14,7 +14,7 @@ use crate::process::{Supervisor, tree};
 
 /// Carries an action out on the gate's word.
 fn apply(action: &Action, ask: &Ask<'_>, care: &Supervisor) -> Result<Applied, ApplyError> {
-    super::apply((action, Authority::Gate), ask, care)
+    super::apply(action, Authority::Gate, ask, care)
 }
 
 /// A project in a directory of its own, with git.
@@ -358,7 +358,7 @@ fn a_pid_file_of_another_program_is_stale() {
         Command::new("cat").current_dir(elsewhere.path()).stdin(Stdio::piped()).spawn().unwrap();
     let failure = ("npm run dev", "Error: already running, see server.pid\n", 1);
     stage.write("server.pid", &other.id().to_string());
-    stage.check(failure, "pidfile.stale", &["rm server.pid"]);
+    stage.check(failure, "pidfile.reused", &["rm server.pid"]);
     // The same id in the project's own directory may be the server itself.
     let mut own =
         Command::new("cat").current_dir(&stage.root).stdin(Stdio::piped()).spawn().unwrap();

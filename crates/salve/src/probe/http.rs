@@ -169,7 +169,6 @@ pub(super) fn get(target: &ProbeTarget, text: Option<&str>, clock: &Clock) -> Re
     Err(last)
 }
 
-/// One request.
 pub(super) struct ProbeRequest<'a> {
     pub(super) url: &'a str,
     /// What the server is called, where the URL has its address.

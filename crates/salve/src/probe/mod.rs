@@ -12,7 +12,9 @@ use std::time::{Duration, Instant};
 
 use salve_core::server::health::{Expect, Fault};
 
-pub use sockets::{Owner, PortHolder, holder, listeners, owner};
+pub use sockets::{
+    ConnectionClients, Owner, PortHolder, connection_clients, holder, listeners, owner,
+};
 
 /// How many redirects on the same server are followed.
 const MOST_REDIRECTS: u32 = 10;

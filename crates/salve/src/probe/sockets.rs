@@ -72,6 +72,30 @@ pub fn owner(address: SocketAddr, family: &[u32]) -> Owner {
     others().map_or(Owner::Unknown { uid: first.uid }, Owner::Other)
 }
 
+/// Who has a connection open from its client's side, as far as the system tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ConnectionClients {
+    /// These processes.
+    Seen(Vec<u32>),
+    /// Some process whose files cannot be read.
+    Unseen,
+    /// Nobody any more.
+    Gone,
+}
+
+/// Returns who connected from `client` to `server`, both on this machine.
+pub fn connection_clients(client: SocketAddr, server: SocketAddr) -> ConnectionClients {
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(read);
+    let socket = tables.iter().find_map(|table| socket::client_socket(table, client, server));
+    let Some(socket) = socket else { return ConnectionClients::Gone };
+    let has = |pid: &u32| sockets(*pid).any(|inode| inode == socket);
+    match processes().filter(has).collect::<Vec<_>>() {
+        seen if seen.is_empty() => ConnectionClients::Unseen,
+        seen => ConnectionClients::Seen(seen),
+    }
+}
+
 /// Returns a process that listens at this port on any address, where it can be found out.
 pub fn holder(port: u16) -> Option<PortHolder> {
     let held = table().into_iter().filter(|listener| listener.address.port() == port);
@@ -120,9 +144,10 @@ fn describe(pid: u32) -> Option<PortHolder> {
     let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
     let words = line.split(|byte| *byte == 0).filter(|word| !word.is_empty());
     let words: Vec<_> = words.map(String::from_utf8_lossy).collect();
-    let command = match words.is_empty() {
-        true => name.split_once('(').map_or(name, |(_, name)| name).to_owned(),
-        false => words.join(" "),
+    let command = if words.is_empty() {
+        name.split_once('(').map_or(name, |(_, name)| name).to_owned()
+    } else {
+        words.join(" ")
     };
     let cwd = fs::read_link(format!("/proc/{pid}/cwd")).ok();
     Some(PortHolder { pid, started, command, cwd })

@@ -8,7 +8,7 @@
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Mode, OFlags, PROC_SUPER_MAGIC};
 
 use super::keeper;
+use super::peer::Peer;
 use super::tree::{self, Stat};
 
 /// The spaces that have to be the same as ours.
@@ -50,8 +51,9 @@ pub enum AnswerRefusal {
 }
 
 /// Judges a process that came to speak to this one about the project at `root`.
-pub fn judge_visitor(pid: u32, uid: u32, root: &Path) -> Result<(), AnswerRefusal> {
-    if uid != rustix::process::geteuid().as_raw() {
+pub fn judge_visitor(visitor: &Peer, root: &Path) -> Result<(), AnswerRefusal> {
+    let pid = visitor.pid();
+    if visitor.uid() != rustix::process::geteuid().as_raw() {
         return Err(AnswerRefusal::OfOtherUser);
     }
     expect_real_proc()?;
@@ -71,16 +73,65 @@ pub fn judge_visitor(pid: u32, uid: u32, root: &Path) -> Result<(), AnswerRefusa
     }
     judge_origin(&before, root)?;
     // All that was seen is about the one that is still there.
-    match look(pid)? == before {
-        true => Ok(()),
-        false => Err(AnswerRefusal::Unseen("it became another process meanwhile".to_owned())),
+    if look(pid)? == before && visitor.is_there() {
+        Ok(())
+    } else {
+        Err(AnswerRefusal::Unseen("it became another process meanwhile".to_owned()))
     }
 }
 
 /// Judges this process itself, for what is said while nobody listens.
 pub fn judge_own_process(root: &Path) -> Result<(), AnswerRefusal> {
     expect_real_proc()?;
+    expect_own_program()?;
     judge_origin(&look(std::process::id())?, root)
+}
+
+/// Refuses a copy in memory, and one that another program loaded, which hide whose program they are.
+fn expect_own_program() -> Result<(), AnswerRefusal> {
+    let started = fs::read_link("/proc/self/exe").map_err(|error| unseen(&error))?;
+    if started.as_os_str().as_bytes().starts_with(b"/memfd:") {
+        return Err(AnswerRefusal::OtherProgram);
+    }
+    let maps = fs::read_to_string("/proc/self/maps").map_err(|error| unseen(&error))?;
+    let here = judge_own_process as *const () as usize;
+    let holds = |line: &&str| {
+        let ends = line.split(' ').next().and_then(|range| range.split_once('-'));
+        let [from, to] = ends.map_or([None; 2], |(from, to)| {
+            [from, to].map(|end| usize::from_str_radix(end, 16).ok())
+        });
+        from.is_some_and(|from| from <= here) && to.is_some_and(|to| here < to)
+    };
+    let line = maps.lines().find(holds).unwrap_or_default();
+    // Some file systems tell another number here than there, but never another path.
+    let inode = line.split_whitespace().nth(4).and_then(|inode| inode.parse().ok());
+    let is_same = inode.is_some() && inode == program(std::process::id()).map(|own| own.1);
+    let is_named = line.find('/').is_some_and(|at| Path::new(&line[at..]) == started);
+    if is_same || is_named { Ok(()) } else { Err(AnswerRefusal::OtherProgram) }
+}
+
+/// Judges a process that decides through a page which this one, or another Salve, serves.
+///
+/// It need not be a `salve`, and browsers live in spaces of their own; who started it is what counts.
+pub fn judge_page_client(pid: u32, roots: &[PathBuf]) -> Result<(), AnswerRefusal> {
+    expect_real_proc()?;
+    let before = look(pid)?;
+    roots.iter().try_for_each(|root| judge_origin(&before, root))?;
+    if look(pid)? == before {
+        return Ok(());
+    }
+    Err(AnswerRefusal::Unseen("it became another process meanwhile".to_owned()))
+}
+
+/// Returns a process that a Salve started and that hides what it has open, if there is one.
+pub fn hiding_from_us(roots: &[PathBuf]) -> Option<u32> {
+    let hides = |stat: &Stat| {
+        let files = fs::read_dir(format!("/proc/{}/fd", stat.pid));
+        files.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
+    };
+    let hidden = tree::all().into_iter().filter(|stat| !stat.is_dead && hides(stat));
+    let is_started = |stat: &Stat| roots.iter().any(|root| judge_origin(stat, root).is_err());
+    hidden.into_iter().find(is_started).map(|stat| stat.pid)
 }
 
 /// Refuses whoever a Salve or an attached agent started.
@@ -88,7 +139,7 @@ pub(crate) fn judge_origin(process: &Stat, root: &Path) -> Result<(), AnswerRefu
     let ancestors = ancestors(process)?;
     let own_keeper = ancestors.first().filter(|parent| is_keeper_of(parent.pid, process));
     let others = ancestors.iter().skip(usize::from(own_keeper.is_some()));
-    if let Some(salve) = others.clone().find(|one| is_salve(one.pid) && !is_demo(one.pid)) {
+    if let Some(salve) = others.clone().find(|one| is_salve(one.pid) && !starts_no_agent(one.pid)) {
         return Err(AnswerRefusal::OfSalve(salve.pid));
     }
     let line: Vec<u32> = ancestors.iter().map(|one| one.pid).collect();
@@ -160,12 +211,24 @@ fn program(pid: u32) -> Option<(u64, u64)> {
     fs::metadata(format!("/proc/{pid}/exe")).ok().map(|meta| (meta.dev(), meta.ino()))
 }
 
+/// Returns whether a process that can be seen is a Salve; one that cannot be seen may be.
+pub fn is_a_salve(pid: u32) -> bool {
+    match fs::read_link(format!("/proc/{pid}/exe")) {
+        Ok(_) => is_salve(pid),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    }
+}
+
 /// Returns whether a process is a Salve, this one's release or another.
 fn is_salve(pid: u32) -> bool {
     let Ok(path) = fs::read_link(format!("/proc/{pid}/exe")) else { return false };
     let name = path.file_name().unwrap_or_default().as_bytes();
     let is_named = matches!(name, b"salve" | b"salve (deleted)");
-    is_named || program(pid).is_some_and(|theirs| Some(theirs) == program(std::process::id()))
+    // Whatever its file is called, and whatever file this one was started from.
+    let is_worker = || tree::stat(pid).is_some_and(|stat| keeper::is_a_worker(&stat));
+    is_named
+        || is_worker()
+        || program(pid).is_some_and(|theirs| Some(theirs) == program(std::process::id()))
 }
 
 fn words(pid: u32) -> Vec<Vec<u8>> {
@@ -174,9 +237,15 @@ fn words(pid: u32) -> Vec<Vec<u8>> {
     line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
 }
 
-/// Returns whether a process is a demo, which starts nothing but Salves in a project of its own.
-fn is_demo(pid: u32) -> bool {
-    words(pid).get(1).is_some_and(|word| word == b"demo")
+/// Returns whether a process starts nobody's agent: a demo starts Salves in a project of its own,
+/// and who serves the page opens a browser for the person.
+fn starts_no_agent(pid: u32) -> bool {
+    let words = words(pid);
+    words
+        .iter()
+        .skip(1)
+        .find(|word| !word.starts_with(b"-"))
+        .is_some_and(|word| matches!(&**word, b"demo" | b"serve"))
 }
 
 /// Returns whether a process does nothing but keep `worker`: the same program with the same words.
@@ -252,13 +321,14 @@ mod tests {
     fn another_user_and_another_program_are_refused() {
         let (me, uid) = (std::process::id(), rustix::process::geteuid().as_raw());
         let root = Path::new("/nowhere");
-        assert_eq!(judge_visitor(me, uid + 1, root), Err(AnswerRefusal::OfOtherUser));
+        let judge = |pid, uid| judge_visitor(&Peer::of_number(pid, uid), root);
+        assert_eq!(judge(me, uid + 1), Err(AnswerRefusal::OfOtherUser));
         let mut other = std::process::Command::new("sleep").arg("60").spawn().unwrap();
-        let judged = judge_visitor(other.id(), uid, root);
+        let judged = judge(other.id(), uid);
         other.kill().unwrap();
         other.wait().unwrap();
         assert_eq!(judged, Err(AnswerRefusal::OtherProgram));
-        assert_eq!(judge_visitor(me, uid, root), Ok(()));
-        assert!(matches!(judge_visitor(other.id(), uid, root), Err(AnswerRefusal::Unseen(_))));
+        assert_eq!(judge(me, uid), Ok(()));
+        assert!(matches!(judge(other.id(), uid), Err(AnswerRefusal::Unseen(_))));
     }
 }

@@ -37,6 +37,13 @@ pub fn is_a_worker(process: &Stat) -> bool {
     keeper.and_then(|pid| pid.parse().ok()) == Some(process.parent)
 }
 
+/// Returns whether a process is a worker whose keeper has ended.
+pub(super) fn has_lost_keeper(process: &Stat) -> bool {
+    let keeper = tree::variable(process.pid, MARK).and_then(|pid| String::from_utf8(pid).ok());
+    let keeper = keeper.and_then(|pid| pid.parse::<u32>().ok());
+    keeper.is_some_and(|keeper| keeper != process.parent)
+}
+
 /// Starts the worker with the same arguments and returns how it ended, with nothing of it left.
 ///
 /// # Errors
@@ -74,7 +81,7 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
     handle.close();
     // It ends with its signals.
     let _ = forward.join();
-    end_all();
+    end_descendants();
     if let Some(before) = terminal {
         give_back(&before);
     }
@@ -114,8 +121,8 @@ fn code_of(status: ExitStatus) -> ExitCode {
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }
 
-/// Ends whatever fell to this process.
-fn end_all() {
+/// Ends whatever descends from this process or fell to it.
+pub fn end_descendants() {
     let Some(me) = tree::own() else { return };
     loop {
         let all: Vec<Stat> = tree::descendants(me.pid);
@@ -143,7 +150,7 @@ pub fn end_with_keeper(grace: Duration) -> io::Result<()> {
     let watch = move || {
         if wait_for_keeper().is_ok() {
             std::thread::sleep(grace);
-            end_all();
+            end_descendants();
             std::process::exit(128 + SIGTERM);
         }
     };

@@ -148,7 +148,7 @@ pub(super) fn launch(
     let started = match spec.terminal {
         Terminal::Pipes => with_pipes(spec, env, input, brand),
         Terminal::Pty { rows, cols } => {
-            with_terminal(command(spec, &env), (rows, cols), brand, &spec.output)
+            with_terminal(command(spec, &env), rows, cols, brand, &spec.output)
         }
     };
     started.map_err(|source| explain(source, program.to_string_lossy().into_owned(), &spec.dir))
@@ -225,7 +225,8 @@ fn with_pipes(
 
 fn with_terminal(
     command: Command,
-    (rows, cols): (u16, u16),
+    rows: u16,
+    cols: u16,
     brand: u64,
     output: &Arc<Capture>,
 ) -> io::Result<LaunchedProcess> {

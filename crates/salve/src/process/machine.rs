@@ -8,6 +8,7 @@ use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::{Mutex, OnceLock};
 
 /// Where programs are looked for behind what `PATH` names.
@@ -25,6 +26,48 @@ pub fn machine_program(name: &str, dir: &Path) -> PathBuf {
     known
         .or_insert_with(|| find(name, &project, &std::env::var_os("PATH").unwrap_or_default()))
         .clone()
+}
+
+/// Variables by which a program does or loads something else before what it is asked.
+const LEADING: [&str; 17] = [
+    "BASH_ENV",
+    "ENV",
+    "JAVA_TOOL_OPTIONS",
+    "LD_AUDIT",
+    "LD_PRELOAD",
+    "NODE_OPTIONS",
+    "NODE_PATH",
+    "PERL5LIB",
+    "PERL5OPT",
+    "PYTHONHOME",
+    "PYTHONPATH",
+    "PYTHONSTARTUP",
+    "RUBYLIB",
+    "RUBYOPT",
+    "SHELLOPTS",
+    "_JAVA_OPTIONS",
+    "npm_config_userconfig",
+];
+
+/// Returns a command that asks a program of the machine something for Salve itself, away from the
+/// project and without what would have it do more.
+pub fn asking_command(program: &Path) -> Command {
+    let mut command = Command::new(program);
+    for (name, _) in std::env::vars_os() {
+        let is_leading = LEADING.iter().any(|leading| name == *leading);
+        if is_leading || name.as_encoded_bytes().starts_with(b"GIT_") {
+            command.env_remove(name);
+        }
+    }
+    command.current_dir("/").stdin(Stdio::null());
+    command
+}
+
+/// Returns the program of this name that is the machine's and not that of the project that this
+/// process is in, if there is one.
+pub fn program_outside(name: &str) -> Option<PathBuf> {
+    let here = std::env::current_dir().ok()?;
+    Some(machine_program(name, &here)).filter(|program| is_program(program))
 }
 
 /// Returns where the user's own `PATH` has a program, wherever that is.

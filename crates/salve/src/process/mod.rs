@@ -12,6 +12,7 @@ pub mod keeper;
 mod launch;
 mod machine;
 pub mod page_trimmer;
+pub mod peer;
 mod quiet_git;
 mod reaper;
 mod session;
@@ -24,18 +25,34 @@ pub mod tree;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use capture::{Capture, LINES, Logs, OLDER, Outlet, OutputStyle, Side, older};
+pub use capture::{Capture, LINES, Logs, OLDER, Outlet, OutputStyle, Side, WorkOutput, older};
 pub(crate) use command::{Bounded, CommandBounds, run_bounded};
 pub use command::{CommandEnd, run_command};
 pub(crate) use launch::ProcessInput;
 pub use launch::{SpawnError, Spec, Terminal};
-pub use machine::{find_program, machine_program};
+pub use machine::{asking_command, find_program, machine_program, program_outside};
 pub use quiet_git::quiet_git;
 use rustix::process::Pid;
 use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
 pub use supervisor::{EndReport, Ended, Running, Supervisor, SupervisorError};
 pub use tree::FoundProcess;
+
+/// Returns whether a process was killed and has not ended yet, or is a worker that lost its keeper and
+/// ends therefore.
+pub fn is_ending(pid: u32) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let is_killed = status.lines().any(|line| {
+        let mask = line.strip_prefix("SigPnd:").or_else(|| line.strip_prefix("ShdPnd:"));
+        let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+        mask.is_some_and(|mask| mask & KILL != 0)
+    });
+    let lost = || tree::stat(pid).is_some_and(|stat| keeper::has_lost_keeper(&stat));
+    is_killed || lost()
+}
+
+/// The bit of the signal that kills, in the kernel's masks.
+const KILL: u64 = 1 << 8;
 
 /// The variable that marks the processes of an agent that Salve started.
 pub const AGENT_MARK: &str = "SALVE_AGENT";

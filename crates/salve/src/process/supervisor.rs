@@ -13,7 +13,7 @@ use rustix::process::{Pid, PidfdFlags, Signal};
 use salve_core::event::{Exit, Process};
 use uuid::Uuid;
 
-use super::capture::{OutputPipe, Passed, Pump};
+use super::capture::{OutputPipe, Passed, Pump, WorkOutput};
 use super::launch::{self, ProcessInput, SpawnError, Spec, Terminal};
 use super::tree::{self, FoundProcess};
 use super::{family, lock, reaper};
@@ -27,6 +27,7 @@ pub struct Supervisor {
     run: Uuid,
     pub(super) shared: Arc<ChildrenShare>,
     is_ending: Arc<AtomicBool>,
+    work: WorkOutput,
 }
 
 /// Why no care can be taken.
@@ -119,7 +120,12 @@ impl Supervisor {
         static SHARED: Mutex<Weak<ChildrenShare>> = Mutex::new(Weak::new());
         let mut known = lock(&SHARED);
         if let Some(shared) = known.upgrade() {
-            return Ok(Supervisor { run, shared, is_ending: Arc::default() });
+            return Ok(Supervisor {
+                run,
+                shared,
+                is_ending: Arc::default(),
+                work: WorkOutput::default(),
+            });
         }
         let me = rustix::process::getpid();
         rustix::process::set_child_subreaper(Some(me)).map_err(io::Error::from)?;
@@ -128,7 +134,18 @@ impl Supervisor {
         let shared = Arc::new(shared);
         reaper::start(&shared)?;
         *known = Arc::downgrade(&shared);
-        Ok(Supervisor { run, shared, is_ending: Arc::default() })
+        Ok(Supervisor { run, shared, is_ending: Arc::default(), work: WorkOutput::default() })
+    }
+
+    /// Returns it telling through `work` what the work under way writes.
+    #[must_use]
+    pub fn telling(self, work: WorkOutput) -> Supervisor {
+        Supervisor { work, ..self }
+    }
+
+    /// Returns where it is told what the work under way writes.
+    pub fn work(&self) -> &WorkOutput {
+        &self.work
     }
 
     /// Starts a process in a session of its own.

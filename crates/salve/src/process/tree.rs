@@ -38,7 +38,6 @@ pub struct Stat {
     pub parent: u32,
     /// Its process group.
     pub group: u32,
-    /// Its session.
     pub session: u32,
     /// When it started, in the system's own unit.
     pub started: u64,

@@ -38,12 +38,9 @@ pub struct BridgeTarget {
     pub headers: Vec<HttpHeader>,
 }
 
-/// One header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpHeader {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: String,
 }
 

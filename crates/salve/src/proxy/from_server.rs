@@ -11,6 +11,9 @@ use super::link::{Happened, Link};
 use super::wire::{LineReader, Piece, write_all};
 use crate::process::Capture;
 
+/// By what a server tells how far a call is.
+const PROGRESS: &str = "notifications/progress";
+
 /// Passes on what one server sends until it sends no more.
 #[derive(Debug)]
 pub(super) struct ServerPump {
@@ -88,6 +91,9 @@ impl ServerPump {
             | Envelope::Response { .. }
             | Envelope::Batch
             | Envelope::Blank => {}
+        }
+        if matches!(&envelope, Envelope::Notification { method } if method == PROGRESS) {
+            self.link.session().progressed(line, self.link.now_ms());
         }
         let sent = self.link.session().server_sends(&envelope, Some(line));
         match sent {

@@ -10,6 +10,7 @@ mod from_client;
 mod from_server;
 mod healing;
 mod link;
+pub mod several;
 mod supervisor;
 mod watching;
 mod wire;
@@ -26,7 +27,7 @@ use std::time::Duration;
 
 use salve_core::scrub::Scrubber;
 use salve_core::tool::rule::ToolPattern;
-use salve_core::tool::session::ToolHints;
+use salve_core::tool::session::{ToolHints, ToolTimeLimit};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use self::healing::CallHealing;
@@ -78,6 +79,8 @@ pub struct OnNeed {
     pub scrubber: Scrubber,
     /// Which tools may be called twice, by the settings.
     pub tools: Vec<(ToolPattern, ToolHints)>,
+    /// How long calls of which tools may take.
+    pub limits: Vec<ToolTimeLimit>,
 }
 
 /// How long things may take.

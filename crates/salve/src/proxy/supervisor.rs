@@ -144,7 +144,10 @@ impl ProxySupervisor {
     fn needed(&mut self) -> &OnNeed {
         self.needed.get_or_insert_with(|| {
             let needed = (self.plan.on_need)();
-            self.link.session().declare(needed.tools.clone());
+            let mut session = self.link.session();
+            session.declare(needed.tools.clone());
+            session.limit(needed.limits.clone());
+            drop(session);
             needed
         })
     }
@@ -155,7 +158,11 @@ impl ProxySupervisor {
 
     fn time_left(&mut self) -> Duration {
         match self.due {
-            Due::Look => self.timing().hang / 8,
+            Due::Look => {
+                let look = self.timing().hang / 8;
+                let shortest = self.link.session().shortest_limit();
+                shortest.map_or(look, |limit| look.min(Duration::from_millis(limit / 4 + 1)))
+            }
             Due::Start(at) | Due::Leave(at) => at.saturating_duration_since(Instant::now()),
         }
     }
@@ -198,6 +205,7 @@ impl ProxySupervisor {
         match self.due {
             Due::Look => {
                 self.refuse_overdue();
+                self.time_out();
                 if self.is_hung() { self.end_hung() } else { None }
             }
             Due::Start(_) => {
@@ -374,6 +382,23 @@ impl ProxySupervisor {
             let refused = self.link.session().refuse_undelivered(since);
             self.link.refuse(&refused, &self.reason);
         }
+    }
+
+    /// Answers calls that take longer than the settings allow, and tells the server to stop.
+    fn time_out(&self) {
+        let overdue = self.link.session().take_overdue(self.link.now_ms());
+        if overdue.is_empty() {
+            return;
+        }
+        if let Some(wire) = self.link.idle_server()
+            && let ServerWire::Up(stdin) = &*wire
+        {
+            for request in &overdue {
+                // A server that cannot be written to stops anyway.
+                let _ = write_all(stdin, &words::out_of_time(&request.id));
+            }
+        }
+        self.link.refuse(&overdue, "The tool was not done within its time limit (timeout_ms).");
     }
 
     /// Looks whether the server owes an answer, does not say that it lives, and does nothing.

@@ -42,6 +42,16 @@ pub(super) fn withdrawal(id: &MessageId) -> Vec<u8> {
     .into_bytes()
 }
 
+/// Returns the word to a server that a call has run out of time.
+pub(super) fn out_of_time(id: &MessageId) -> Vec<u8> {
+    let id = id.as_json();
+    format!(
+        "{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/cancelled\",\
+         \"params\":{{\"requestId\":{id},\"reason\":\"it took longer than the settings allow\"}}}}\n"
+    )
+    .into_bytes()
+}
+
 /// Returns the word to a client that it should read a list again.
 pub(super) fn list_changed(list: &str) -> Vec<u8> {
     format!("{{\"jsonrpc\":\"2.0\",\"method\":\"notifications/{list}/list_changed\"}}\n")

@@ -30,6 +30,35 @@ pub(super) fn edit(shape: Shape, text: &str, wish: Wish, program: &str) -> Resul
     }
 }
 
+/// Returns the program that is started for Salve, if Salve is registered in the text.
+pub(super) fn program_of(shape: Shape, text: &str) -> Result<Option<String>, String> {
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let list = match shape {
+        Shape::Json { list, .. } => list,
+        Shape::Opencode => "mcp",
+        Shape::Toml => {
+            let document: DocumentMut = text.parse().map_err(|error| toml_mistake(text, &error))?;
+            let entry = document.get(TOML_LIST).and_then(|servers| servers.get(NAME));
+            let command = entry.and_then(|entry| entry.get("command")?.as_str());
+            return Ok(command.map(str::to_owned));
+        }
+    };
+    let body = text.strip_prefix('\u{feff}').unwrap_or(text);
+    let root = CstRootNode::parse(body, &ParseOptions::default()).map_err(|e| e.to_string())?;
+    let servers = root.object_value().and_then(|object| object.object_value(list));
+    let Some(entry) = servers.and_then(|servers| servers.object_value(NAME)) else {
+        return Ok(None);
+    };
+    // opencode has the program and its arguments in one list.
+    let command = match entry.array_value("command") {
+        Some(words) => words.elements().into_iter().next(),
+        None => entry.get("command").and_then(|property| property.value()),
+    };
+    Ok(command.and_then(|word| word.as_string_lit()?.decoded_value().ok()))
+}
+
 fn opencode_entry(program: &str) -> CstInputValue {
     let words = [program].into_iter().chain(ARGUMENTS).map(Into::into).collect();
     CstInputValue::Object(vec![

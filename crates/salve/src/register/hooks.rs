@@ -22,10 +22,10 @@ pub fn plan_hooks(
         return Ok(None);
     }
     let dir = match scope {
-        RegistrationScope::Project => places.project.clone(),
-        RegistrationScope::User => places.home.clone().ok_or(RegisterError::NoHome)?,
+        RegistrationScope::Project => places.project.join(".claude"),
+        RegistrationScope::User => places.claude_dir()?,
     };
-    let path = dir.join(".claude/settings.json");
+    let path = dir.join("settings.json");
     let path = path.canonicalize().unwrap_or(path);
     let old = super::read(&path)?;
     let text = old.as_deref().unwrap_or_default();
@@ -45,7 +45,9 @@ fn edit(text: &str, wish: Wish) -> Result<String, String> {
         Wish::Add => add(&object)?,
         Wish::Remove => remove(&object),
     }
-    Ok(root.to_string())
+    // A file that holds nothing else was made for this.
+    let is_bare = object.properties().is_empty() && !body.contains("//");
+    Ok(if is_bare && wish == Wish::Remove { String::new() } else { root.to_string() })
 }
 
 fn add(object: &CstObject) -> Result<(), String> {

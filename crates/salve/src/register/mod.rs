@@ -5,6 +5,8 @@
 
 mod edit;
 mod hooks;
+mod permit;
+mod places;
 #[cfg(test)]
 mod tests;
 mod wrap;
@@ -16,6 +18,8 @@ use std::path::{Path, PathBuf};
 use sha2::{Digest, Sha256};
 
 pub use hooks::plan_hooks;
+pub use permit::plan_permission;
+pub use places::{ClientHomes, Places};
 pub use wrap::{ListedServer, Reached, WrapPlan, Wrapping, list, plan_wrapping};
 
 use crate::atomic::{self, WriteError};
@@ -54,6 +58,16 @@ pub enum RegistrationScope {
     User,
 }
 
+impl RegistrationScope {
+    /// Returns its name on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Project => "project",
+            Self::User => "user",
+        }
+    }
+}
+
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Wish {
@@ -61,47 +75,6 @@ pub enum Wish {
     Add,
     /// To take it out again.
     Remove,
-}
-
-/// Where the files are.
-#[derive(Clone, Debug)]
-pub struct Places {
-    /// The project's directory.
-    pub project: PathBuf,
-    /// The user's home.
-    pub home: Option<PathBuf>,
-    /// Where copies of files are kept before they are changed.
-    pub backups: Option<PathBuf>,
-    /// Where the clients themselves look instead of the home directory.
-    pub homes: ClientHomes,
-    /// What starts Salve: its name where that is enough, else its path.
-    pub program: String,
-}
-
-/// Where clients keep their files if not in the usual place, by the variables that they read.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct ClientHomes {
-    /// `CLAUDE_CONFIG_DIR`.
-    pub claude: Option<PathBuf>,
-    /// `CODEX_HOME`.
-    pub codex: Option<PathBuf>,
-    /// `GEMINI_CLI_HOME`.
-    pub gemini: Option<PathBuf>,
-    /// `XDG_CONFIG_HOME`, which opencode reads.
-    pub config: Option<PathBuf>,
-}
-
-impl ClientHomes {
-    /// Returns what the variables say that `read` looks up.
-    pub fn by(read: impl Fn(&str) -> Option<std::ffi::OsString>) -> Self {
-        let set = |name| read(name).map(PathBuf::from).filter(|path| path.is_absolute());
-        Self {
-            claude: set("CLAUDE_CONFIG_DIR"),
-            codex: set("CODEX_HOME"),
-            gemini: set("GEMINI_CLI_HOME"),
-            config: set("XDG_CONFIG_HOME"),
-        }
-    }
 }
 
 /// Why a registration failed; the file is as it was.
@@ -158,6 +131,10 @@ pub enum RegistrationDone {
 }
 
 impl Client {
+    /// Every agent and editor.
+    pub const ALL: [Self; 6] =
+        [Self::Claude, Self::Codex, Self::Gemini, Self::Cursor, Self::Vscode, Self::Opencode];
+
     /// Returns what people call it.
     pub fn title(self) -> &'static str {
         match self {
@@ -211,27 +188,47 @@ impl Client {
         }
     }
 
-    /// Returns what is left to a person once Salve is registered, if anything is.
-    pub fn left_to_do(self, scope: RegistrationScope) -> Option<&'static str> {
+    /// Returns what a person has to do in the client itself before it uses Salve, if anything.
+    pub fn first_steps(self, scope: RegistrationScope) -> Option<&'static str> {
         match (self, scope) {
-            (Self::Claude, RegistrationScope::Project) => Some(
-                "start `claude` here once and approve the server `salve`; to let its tools run \
-                 unasked, add \"mcp__salve\" to permissions.allow in .claude/settings.json",
-            ),
-            (Self::Claude, RegistrationScope::User) => Some(
-                "to let its tools run unasked, add \"mcp__salve\" to permissions.allow in \
-                 ~/.claude/settings.json",
-            ),
+            (Self::Claude, RegistrationScope::Project) => {
+                Some("start `claude` here once and approve the server `salve`")
+            }
             (Self::Codex, RegistrationScope::Project) => Some(
                 "start `codex` here once and trust the folder, else it reads no settings of it",
             ),
-            (Self::Gemini, _) => Some(
-                "start `gemini` here once and trust the folder; \"trust\": true in the entry lets \
-                 its tools run unasked",
-            ),
+            (Self::Gemini, _) => Some("start `gemini` here once and trust the folder"),
             (Self::Cursor, _) => Some("switch the server `salve` on under Settings, MCP"),
             (Self::Vscode, _) => Some("start the server `salve` from the list of MCP servers"),
-            (Self::Codex, RegistrationScope::User) | (Self::Opencode, _) => None,
+            (Self::Claude | Self::Codex, RegistrationScope::User) | (Self::Opencode, _) => None,
+        }
+    }
+
+    /// Returns whether its settings can say that Salve's tools run without its asking.
+    pub fn can_be_allowed(self) -> bool {
+        match self {
+            Self::Claude | Self::Codex | Self::Gemini => true,
+            Self::Cursor | Self::Vscode | Self::Opencode => false,
+        }
+    }
+
+    /// Returns the program that lists its servers by `mcp list`, if it has one.
+    pub fn lister(self) -> Option<&'static str> {
+        match self {
+            Self::Claude | Self::Codex | Self::Gemini | Self::Opencode => Some(self.word()),
+            Self::Cursor | Self::Vscode => None,
+        }
+    }
+
+    /// Returns its name on the command line.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Claude => "claude",
+            Self::Codex => "codex",
+            Self::Gemini => "gemini",
+            Self::Cursor => "cursor",
+            Self::Vscode => "vscode",
+            Self::Opencode => "opencode",
         }
     }
 
@@ -261,6 +258,17 @@ pub fn plan(
     let text = old.as_deref().unwrap_or_default();
     let new = edit::edit(client.shape(), text, wish, &places.program).map_err(malformed)?;
     Ok(RegistrationPlan { path, old, new, backups: places.backups.clone() })
+}
+
+/// Returns the program that a client would start for Salve, if Salve is registered there.
+pub fn registered_program(
+    client: Client,
+    scope: RegistrationScope,
+    places: &Places,
+) -> Result<Option<String>, RegisterError> {
+    let path = client.file(scope, places)?;
+    let text = read(&path)?.unwrap_or_default();
+    edit::program_of(client.shape(), &text).map_err(|why| RegisterError::Malformed { path, why })
 }
 
 /// Reads a file that need not exist.

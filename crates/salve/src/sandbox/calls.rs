@@ -1,7 +1,8 @@
 //! System calls by which a command could change how others run.
 //!
 //! Neither mounts nor Landlock say anything about limits and priorities: any process may change
-//! those of every other one of the same user. The filter lets a command change only its own.
+//! those of every other one of the same user. The filter lets a command change only its own, and
+//! keeps it from the keys that the kernel holds for the user.
 
 use std::collections::BTreeMap;
 
@@ -29,6 +30,10 @@ fn program() -> Result<BpfProgram, Error> {
         (libc::SYS_prlimit64, vec![rule(&[(0, Ne, ITSELF)])?]),
         (libc::SYS_setpriority, vec![rule(&[(0, Ne, ONE_PROCESS)])?, rule(&[(1, Ne, ITSELF)])?]),
         (libc::SYS_ioprio_set, vec![rule(&[(0, Ne, ONE_PROCESS_IO)])?, rule(&[(1, Ne, ITSELF)])?]),
+        // The kernel keeps keys by user, whatever namespaces a process lives in.
+        (libc::SYS_keyctl, Vec::new()),
+        (libc::SYS_add_key, Vec::new()),
+        (libc::SYS_request_key, Vec::new()),
     ]);
     if cfg!(target_arch = "x86_64") {
         let other: Vec<_> =

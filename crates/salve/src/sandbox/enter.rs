@@ -7,28 +7,30 @@
 //! **Invariant:** the command runs with every bound of its plan or not at all.
 
 use std::ffi::{OsStr, OsString};
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use rustix::process::{Resource, Rlimit};
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::calls;
-use super::means::{self, Sockets, Spaces};
+use super::inner;
+use super::means::{self, Processes, Sockets, Spaces};
 use super::plan::{Hold, SandboxPlan};
 use super::spaces;
 use super::writes::{TcpReach, Writes};
-use crate::process::tree::{RUN_MARK, SERVER_MARK};
+use crate::process::tree::{self, RUN_MARK, SERVER_MARK};
 
 /// The word by which this program knows that it is to become a command.
 pub(super) const WORD: &str = "sandboxed";
 /// The word that only asks what the machine can do.
 pub(super) const PROBE: &str = "probe";
 /// The exit code of a command that was not run.
-const REFUSED: u8 = 126;
+pub(super) const REFUSED: u8 = 126;
 
 /// How large a file may become.
 const FILE_SIZE: u64 = 16 << 30;
@@ -68,33 +70,72 @@ pub fn enter(mut args: impl Iterator<Item = OsString>) -> Option<ExitCode> {
         return None;
     }
     let what = args.next()?;
-    Some(if what == PROBE { means::tell() } else { obey(Path::new(&what)) })
+    if let Some(number) = inner::plan_number(&what) {
+        return Some(inner::obey_inside(number));
+    }
+    Some(match what.to_str() {
+        Some(PROBE) => means::tell(),
+        Some(means::PROBE_INSIDE) => means::tell_inside(),
+        _ => obey(Path::new(&what)),
+    })
 }
 
-/// Becomes the command of the plan in `file`.
+/// Becomes the command of the plan in `file`, or waits for it where it gets processes of its own.
 pub(super) fn obey(file: &Path) -> ExitCode {
-    let plan = fs::read(file).map_err(|error| error.to_string()).and_then(|bytes| {
-        serde_json::from_slice::<SandboxPlan>(&bytes).map_err(|error| error.to_string())
-    });
+    let told = File::open(file);
     // Whoever wrote it removes the directory; the command needs not see it.
     let _ = fs::remove_file(file);
-    let Ok(plan) = plan else { return ExitCode::from(REFUSED) };
-    let refusal = take_on(&plan).map_or_else(
-        |refusal| refusal.to_string(),
-        |()| {
-            let mut words = plan.argv.iter();
-            let program = words.next().map_or(OsStr::new(""), OsString::as_os_str);
-            let marks = [RUN_MARK, SERVER_MARK];
-            let marks = marks.map(|name| (name, std::env::var_os(name).unwrap_or_default()));
-            let mut command = Command::new(program);
-            command.args(words).env_clear().envs(plan.env.iter().cloned()).envs(marks);
-            let error = command.exec();
-            format!("cannot start `{}`: {error}", program.to_string_lossy())
-        },
-    );
+    let Ok(told) = told else { return ExitCode::from(REFUSED) };
+    let Ok(plan) = inner::read_plan(&told) else { return ExitCode::from(REFUSED) };
+    if end_with(plan.parent).is_err() {
+        return ExitCode::from(REFUSED);
+    }
+    let is_held = plan.hold == Hold::Must;
+    let done = match plan.processes {
+        Processes::Own if is_held => close_files_but(Some(told.as_raw_fd()))
+            .map_err(SandboxRefusal::of("closing files"))
+            .and_then(|()| spaces::separate(&plan))
+            .and_then(|()| inner::run_inside(&told)),
+        Processes::Own | Processes::Shared => {
+            drop(told);
+            take_on(&plan).map(|()| refuse(&plan, &not_started(&plan, &command(&plan).exec())))
+        }
+    };
+    done.unwrap_or_else(|refusal| refuse(&plan, &refusal.to_string()))
+}
+
+/// Has this process end with the one that started it, whatever kills that one.
+///
+/// The thread that started it waits for it, so that thread does not end before.
+fn end_with(parent: u32) -> io::Result<()> {
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))?;
+    // It may have ended before that.
+    let is_there = tree::own().is_some_and(|own| own.parent == parent);
+    if is_there { Ok(()) } else { Err(io::ErrorKind::NotFound.into()) }
+}
+
+/// Says why the command was not run.
+pub(super) fn refuse(plan: &SandboxPlan, why: &str) -> ExitCode {
     // Without this the exit code has to do.
-    let _ = fs::write(&plan.refusal, refusal);
+    let _ = fs::write(&plan.refusal, why);
     ExitCode::from(REFUSED)
+}
+
+/// Returns the command of a plan, with nothing of our own environment but the marks.
+pub(super) fn command(plan: &SandboxPlan) -> Command {
+    let mut words = plan.argv.iter();
+    let program = words.next().map_or(OsStr::new(""), OsString::as_os_str);
+    let marks = [RUN_MARK, SERVER_MARK];
+    let marks = marks.map(|name| (name, std::env::var_os(name).unwrap_or_default()));
+    let mut command = Command::new(program);
+    command.args(words).env_clear().envs(plan.env.iter().cloned()).envs(marks);
+    command
+}
+
+/// Says that a command could not be started.
+pub(super) fn not_started(plan: &SandboxPlan, error: &io::Error) -> String {
+    let program = plan.argv.first().map_or(OsStr::new(""), OsString::as_os_str);
+    format!("cannot start `{}`: {error}", program.to_string_lossy())
 }
 
 fn take_on(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
@@ -102,10 +143,16 @@ fn take_on(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
     if plan.hold == Hold::Must {
         spaces::separate(plan)?;
     }
+    take_on_rules(plan)
+}
+
+/// Takes on all bounds but the namespaces.
+pub(super) fn take_on_rules(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
     limit(plan).map_err(SandboxRefusal::of("setting limits"))?;
     rustix::thread::set_no_new_privs(true).map_err(SandboxRefusal::of("giving up privileges"))?;
     if plan.hold == Hold::Must {
         let allowed = plan.writes.iter().fold(Writes::default(), Writes::allow);
+        let allowed = plan.thrown.iter().map(|one| &one.place).fold(allowed, Writes::allow);
         let reach = match plan.network {
             crate::config::Network::None => TcpReach::Nothing,
             crate::config::Network::Web => TcpReach::Ports(plan.ports.clone()),
@@ -131,10 +178,14 @@ fn take_on(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
 }
 
 /// Closes all files but the first three, whoever left them open.
-fn close_files() -> io::Result<()> {
+pub(super) fn close_files() -> io::Result<()> {
+    close_files_but(None)
+}
+
+fn close_files_but(kept: Option<i32>) -> io::Result<()> {
     let open = fs::read_dir("/proc/self/fd")?.flatten().map(|entry| entry.file_name());
     let numbers: Vec<i32> = open.filter_map(|name| name.to_str()?.parse().ok()).collect();
-    for number in numbers.into_iter().filter(|&number| number > 2) {
+    for number in numbers.into_iter().filter(|&number| number > 2 && Some(number) != kept) {
         // One of them was the directory itself.
         let _ = nix::unistd::close(number);
     }
@@ -174,4 +225,15 @@ fn give_up_capabilities() -> rustix::io::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Keeps of its rights what the command may have, in this very process.
+pub(super) fn lower_capabilities() -> rustix::io::Result<()> {
+    let own = rustix::thread::capabilities(None)?;
+    let is_root = rustix::process::geteuid().is_root();
+    let most = if is_root { CAPABILITIES } else { CapabilitySet::empty() };
+    let kept = most & own.permitted;
+    let sets =
+        CapabilitySets { effective: kept, permitted: kept, inheritable: kept & own.inheritable };
+    rustix::thread::set_capabilities(None, sets)
 }

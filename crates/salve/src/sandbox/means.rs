@@ -13,7 +13,12 @@ use serde::{Deserialize, Serialize};
 
 use super::sockets::Kinds;
 use super::writes::Writes;
-use super::{launcher, spaces};
+use super::{inner, launcher, spaces};
+
+/// The word that asks for what only the first process of a namespace can try.
+pub(super) const PROBE_INSIDE: &str = "probe-inside";
+/// The exit code that says so; a test program that does not know the word ends with another.
+const SHOWN: u8 = 93;
 
 /// What this machine can enforce.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,6 +27,8 @@ pub struct Means {
     pub landlock: Landlock,
     /// The namespaces a command can get.
     pub spaces: Spaces,
+    /// Whether it can have a process namespace too.
+    pub processes: Processes,
     /// Whether it can be said which sockets a command can make.
     pub sockets: Sockets,
 }
@@ -52,6 +59,15 @@ pub enum Spaces {
     User,
 }
 
+/// Whose processes a command sees.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Processes {
+    /// Those of the whole machine.
+    Shared,
+    /// Its own, which end with it.
+    Own,
+}
+
 /// Whether it can be said which sockets a command can make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Sockets {
@@ -63,8 +79,12 @@ pub enum Sockets {
 
 impl Means {
     /// Returns what a machine without any means can do.
-    pub const NOTHING: Means =
-        Means { landlock: Landlock::None, spaces: Spaces::None, sockets: Sockets::Any };
+    pub const NOTHING: Means = Means {
+        landlock: Landlock::None,
+        spaces: Spaces::None,
+        processes: Processes::Shared,
+        sockets: Sockets::Any,
+    };
 
     /// Finds out what this machine can enforce, once.
     pub fn here() -> Means {
@@ -90,15 +110,40 @@ pub(super) fn tell() -> ExitCode {
         let left = spaces::leave(spaces, CloneFlags::CLONE_NEWNET);
         left.is_ok() && spaces::bind("/proc".as_ref(), MsFlags::MS_RDONLY).is_ok()
     });
+    // The filter of calls comes last: it binds what is started from here on.
+    let is_own = spaces.is_some() && shows_own_processes();
+    let processes = if is_own { Processes::Own } else { Processes::Shared };
     let landlock = landlock();
     let sockets = match Kinds::Local.restrict() {
         Ok(()) => Sockets::Filtered,
         Err(_) => Sockets::Any,
     };
-    let means = Means { landlock, spaces: spaces.unwrap_or(Spaces::None), sockets };
+    let spaces = spaces.unwrap_or(Spaces::None);
+    let means = Means { landlock, spaces, processes, sockets };
     let told = serde_json::to_string(&means).map(|text| format!("\n{text}\n"));
     let told = told.is_ok_and(|text| std::io::stdout().write_all(text.as_bytes()).is_ok());
     if told { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}
+
+/// Returns whether a process namespace can be made and shown in `/proc`, which a container that masks
+/// parts of it refuses.
+fn shows_own_processes() -> bool {
+    if spaces::leave_processes().is_err() {
+        return false;
+    }
+    let inside = inner::starter(PROBE_INSIDE.as_ref());
+    let ended = inside.ok().and_then(|mut command| {
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status().ok()
+    });
+    ended.and_then(|status| status.code()) == Some(i32::from(SHOWN))
+}
+
+/// Tries the part of it that only the first process of a namespace can do.
+pub(super) fn tell_inside() -> ExitCode {
+    match inner::show_processes() {
+        Ok(()) => ExitCode::from(SHOWN),
+        Err(_) => ExitCode::FAILURE,
+    }
 }
 
 /// Finds out what Landlock holds, and whether it does so for this process.

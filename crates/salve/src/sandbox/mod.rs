@@ -15,6 +15,8 @@
 //! | writes to Salve's settings | refused | found afterwards and undone |
 //! | writes to any `.git` | refused | those that make git run programs are found and undone |
 //! | sockets of other programs that stand as files | covered, unless listed | not held |
+//! | caches: what managers run as code elsewhere | in a layer that is thrown away | writable to a manager that is named |
+//! | processes of others, their environment and memory | not to be seen | seen |
 //! | limits and priorities of others | refused, by the filter of system calls | the same |
 //! | writes to `.salve/` | refused | not held |
 //! | network `none` | nothing is reachable | the same, by the filter of system calls |
@@ -32,6 +34,7 @@ mod caches;
 mod calls;
 mod enter;
 mod env;
+mod inner;
 mod listeners;
 mod means;
 mod names;
@@ -43,6 +46,7 @@ mod spaces;
 mod submodules;
 #[cfg(test)]
 pub(crate) mod tests;
+mod throw;
 mod writes;
 
 use std::ffi::{OsStr, OsString};
@@ -55,8 +59,9 @@ use std::time::Duration;
 
 use salve_core::event::{Authority, Exit};
 
+use caches::{CacheAsk, CachePlaces};
 pub use enter::enter;
-pub use means::{Landlock, Means, Sockets, Spaces};
+pub use means::{Landlock, Means, Processes, Sockets, Spaces};
 pub use names::Names;
 use plan::{Hold, SandboxPlan};
 use seal::Seal;
@@ -65,6 +70,7 @@ pub(crate) use writes::Writes;
 
 use crate::config::{Network, SandboxMode, SandboxSettings};
 use crate::dirs;
+use crate::files::{FileKind, read_text};
 use crate::gate::WorkingDir;
 use crate::process::{
     Bounded, Capture, CommandBounds, Outlet, OutputStyle, SpawnError, Spec, Supervisor, Terminal,
@@ -202,7 +208,7 @@ impl Sandbox {
             SandboxMode::Off => return None,
             SandboxMode::Require => {}
         }
-        let Means { landlock, spaces, sockets } = self.means();
+        let Means { landlock, spaces, sockets, processes: _ } = self.means();
         let cut = spaces != Spaces::None || sockets == Sockets::Filtered;
         if landlock == Landlock::None {
             Some(Lack::Landlock)
@@ -234,7 +240,7 @@ impl Sandbox {
         match self.settings.mode {
             SandboxMode::Off => {
                 let env = job.env.iter().cloned().chain(env::quiet()).collect();
-                run_in(care, job, (job.argv.clone(), env))
+                run_in(care, job, job.argv.clone(), env)
             }
             SandboxMode::Require => match (job.on, self.lack(job.command)) {
                 (Authority::Gate, Some(lack)) => Err(SandboxError::Unheld(lack)),
@@ -257,12 +263,24 @@ impl Sandbox {
         let file = private.path().join("plan");
         let told = serde_json::to_vec(&plan).map_err(io::Error::other);
         told.and_then(|told| fs::write(&file, told)).map_err(SandboxError::Temporary)?;
-        let ran = run_in(care, job, launcher(file.as_os_str()));
+        let (argv, env) = launcher(file.as_os_str());
+        let ran = run_in(care, job, argv, env);
+        throw::tidy(&plan.thrown);
         let wrote = seal.check().map_err(SandboxError::Undo)?;
-        if let Ok(why) = fs::read_to_string(&plan.refusal) {
+        let mut ran = ran?;
+        // The command could write there too, whatever it likes.
+        let said = |path: &OsStr| read_text(Path::new(path), FileKind::Note).ok();
+        if ran.exit == Exit::Code(i32::from(enter::REFUSED))
+            && let Some(why) = said(&plan.refusal)
+        {
             return Err(SandboxError::Refused(why));
         }
-        let mut ran = ran?;
+        if let Exit::Code(code) = ran.exit
+            && let Some(told) = said(&plan.signal)
+            && told.parse() == Ok(code - inner::SIGNALLED)
+        {
+            ran.exit = Exit::Signal(code - inner::SIGNALLED);
+        }
         if !wrote.is_empty() {
             ran.breach = Some(Breach::Wrote(wrote));
         }
@@ -276,12 +294,18 @@ impl Sandbox {
         seal: &Seal,
         private: &Path,
     ) -> io::Result<SandboxPlan> {
-        let Means { landlock, spaces, sockets } = self.means();
+        let Means { landlock, spaces, processes, sockets } = self.means();
         let temporary = private.join("tmp");
         fs::create_dir(&temporary)?;
-        let own = dirs::cache().filter(|_| spaces == Spaces::None);
-        let mut writes = vec![job.root.to_path_buf(), private.to_path_buf()];
-        writes.extend(caches::places(job.command, &self.settings.caches, own.as_deref()));
+        // Of what else lies there the command gets nothing to write to.
+        let told = private.join("told");
+        fs::create_dir(&told)?;
+        let mut writes = vec![job.root.to_path_buf(), temporary.clone(), told.clone()];
+        let listed = &self.settings.caches;
+        let CachePlaces { kept, thrown } =
+            caches::places(&CacheAsk { command: job.command, root: job.root, listed, spaces });
+        writes.extend(kept);
+        let thrown = throw::prepare(thrown, private)?;
         let own = [job.root.to_path_buf(), private.to_path_buf()];
         let covered = match spaces {
             Spaces::None => Vec::new(),
@@ -304,19 +328,24 @@ impl Sandbox {
             argv: job.argv.clone(),
             env,
             hold: if landlock == Landlock::None { Hold::Cannot } else { Hold::Must },
+            thrown,
             writes: writes.into_iter().map(PathBuf::into_os_string).collect(),
+            pinned: seal.pinned.clone(),
             sealed: seal.by_kernel.clone(),
             reopened: seal.reopened.clone(),
             covered: covered.into_iter().map(PathBuf::into_os_string).collect(),
             calls: sockets,
             spaces,
+            processes,
             network,
             ports: if network == Network::Web { ports::web(job.root) } else { Vec::new() },
             sockets: kinds,
             servers: servers.map(|(file, place)| (file.into_os_string(), place.into_os_string())),
             // More than its limit allows is none of its own work any more.
             cpu_seconds: (job.limit.as_secs() + 60).saturating_mul(cores),
-            refusal: private.join("refusal").into_os_string(),
+            parent: std::process::id(),
+            refusal: told.join("refusal").into_os_string(),
+            signal: told.join("signal").into_os_string(),
         })
     }
 }
@@ -325,11 +354,13 @@ impl Sandbox {
 fn run_in(
     care: &Supervisor,
     job: &SandboxedCommand<'_>,
-    (argv, env): (Vec<OsString>, Vec<(OsString, OsString)>),
+    argv: Vec<OsString>,
+    env: Vec<(OsString, OsString)>,
 ) -> Result<SandboxEnd, SandboxError> {
     // The handle, not the path: whatever stands there by now, this is what was judged.
     let dir = PathBuf::from(format!("/proc/self/fd/{}", job.dir.handle().as_raw_fd()));
     let output = Arc::new(Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain));
+    care.work().follow(&output);
     let server = job.name.clone();
     let spec = Spec { argv, dir, env, server, terminal: Terminal::Pipes, output };
     let bounds = CommandBounds { limit: job.limit, processes: PROCESSES };
@@ -355,3 +386,9 @@ fn launcher(what: &OsStr) -> (Vec<OsString>, Vec<(OsString, OsString)>) {
 
 #[cfg(test)]
 use tests::launcher;
+
+/// Returns the directories in which tools keep what they download, as far as they are there.
+pub fn cache_places(root: &Path) -> Vec<PathBuf> {
+    let ask = CacheAsk { command: "", root, listed: &[], spaces: Spaces::User };
+    caches::places(&ask).thrown
+}

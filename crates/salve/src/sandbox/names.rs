@@ -32,10 +32,7 @@ impl Names {
     /// Finds out how names can be looked up on this machine, once.
     pub fn here() -> Names {
         static HERE: OnceLock<Names> = OnceLock::new();
-        let look = || match !is_musl() && speaks_tcp(server()) {
-            true => Names::ByTcp,
-            false => Names::ByUdp,
-        };
+        let look = || if !is_musl() && speaks_tcp(server()) { Names::ByTcp } else { Names::ByUdp };
         *HERE.get_or_init(look)
     }
 }

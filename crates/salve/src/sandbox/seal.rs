@@ -1,10 +1,11 @@
-//! What no command may change although it lies in the project: Salve's own files and settings, and
-//! what makes git run programs.
+//! What no command may change although it lies in the project: Salve's own files and settings, what
+//! makes git run programs, and the settings by which agents and editors start commands.
 //!
 //! Where a command gets a mount namespace, the kernel refuses it. Elsewhere, and for what is not
 //! there yet, it is found afterwards: the old is put back and the new kept aside for a look. Salve's
 //! directory itself changes all the time, so without a namespace only good manners keep it.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -13,12 +14,14 @@ use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
 
+use salve_core::sealed_path::SealedPath;
+
 use super::SandboxedCommand;
 use super::caches::names;
 use super::means::Spaces;
 
-/// What is sealed, below the project's root.
-const SEALED: [&str; 4] = [".salve", ".git", "salve.toml", "salve.json"];
+/// Salve's own directory, which changes all the time.
+const OWN: &str = ".salve";
 
 /// What makes git run programs, in place of the whole where the kernel cannot seal it.
 const IN_GIT: [&str; 6] = ["config", "config.worktree", "commondir", "HEAD", "hooks", "info"];
@@ -45,6 +48,8 @@ pub(super) struct Seal {
     root: PathBuf,
     /// Those that the kernel seals.
     pub(super) by_kernel: Vec<OsString>,
+    /// The directories that lead to them, which must not be moved away with them; parents first.
+    pub(super) pinned: Vec<OsString>,
     /// What stays open below them, for the command's own work.
     pub(super) reopened: Vec<OsString>,
     kept: Vec<(PathBuf, PathOccupant)>,
@@ -86,27 +91,37 @@ impl SealedContent {
 impl Seal {
     /// Looks at what is sealed in a job's project, and at what is `also` sealed elsewhere.
     pub(super) fn new(job: &SandboxedCommand<'_>, also: Option<&Path>, spaces: Spaces) -> Self {
-        let (by_kernel, reopened, kept) = (Vec::new(), Vec::new(), Vec::new());
-        let mut seal = Self { root: job.root.to_path_buf(), by_kernel, reopened, kept };
+        let (by_kernel, pinned, reopened, kept) = Default::default();
+        let mut seal = Self { root: job.root.to_path_buf(), by_kernel, pinned, reopened, kept };
         let spaced = spaces != Spaces::None;
-        for name in SEALED {
-            let path = job.root.join(name);
+        for name in SealedPath::at_root() {
+            let path = job.root.join(&name);
             if spaced && is_there(&path) {
                 seal.by_kernel.push(path.into_os_string());
             } else if name == ".git" && path.is_dir() {
                 IN_GIT.iter().for_each(|name| seal.keep(path.join(name)));
-            } else if name != SEALED[0] {
+            } else if name != OWN {
                 seal.keep(path);
             }
         }
         if spaced {
-            let below = repositories_below(job.root);
+            let below = sealed_below(job.root);
             seal.by_kernel.extend(below.into_iter().map(PathBuf::into_os_string));
             seal.reopen(job);
+            seal.pin();
         }
         let also = also.filter(|path| spaced && is_there(path));
         seal.by_kernel.extend(also.map(|path| path.as_os_str().to_owned()));
         seal
+    }
+
+    fn pin(&mut self) {
+        let above = |path: &OsString| {
+            let above = Path::new(path).ancestors().skip(1).map(Path::to_path_buf);
+            above.take_while(|dir| *dir != self.root && dir.starts_with(&self.root)).collect()
+        };
+        let all: BTreeSet<PathBuf> = self.by_kernel.iter().flat_map::<Vec<_>, _>(above).collect();
+        self.pinned = all.into_iter().map(PathBuf::into_os_string).collect();
     }
 
     fn keep(&mut self, path: PathBuf) {
@@ -162,8 +177,9 @@ fn is_git_with(command: &str, word: &str) -> bool {
     names(command, &["git"]) && names(command, &[word])
 }
 
-/// Returns the `.git` of each repository in the project but its own, as far as is looked.
-fn repositories_below(root: &Path) -> Vec<PathBuf> {
+/// Returns what is sealed deeper in the project, as far as is looked: other repositories' `.git`, and
+/// the settings of agents and editors.
+fn sealed_below(root: &Path) -> Vec<PathBuf> {
     let (mut found, mut looked) = (Vec::new(), 0);
     let mut open = vec![(root.to_path_buf(), 0)];
     while let Some((dir, depth)) = open.pop() {
@@ -172,13 +188,14 @@ fn repositories_below(root: &Path) -> Vec<PathBuf> {
             break;
         }
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
-            let name = entry.file_name();
+            let (name, path) = (entry.file_name(), entry.path());
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            if name == ".git" {
-                // The project's own is sealed already.
-                found.extend((depth > 0 && is_there(&entry.path())).then(|| entry.path()));
+            let below = path.strip_prefix(root).unwrap_or(&path).as_os_str().as_encoded_bytes();
+            if SealedPath::of(below).is_some() {
+                // What lies in the root is sealed already.
+                found.extend((depth > 0 && is_there(&path)).then_some(path));
             } else if is_dir && depth < DEEPEST && !DERIVED.iter().any(|other| name == *other) {
-                open.push((entry.path(), depth + 1));
+                open.push((path, depth + 1));
             }
         }
     }

@@ -18,8 +18,9 @@ use nix::sched::{CloneFlags, unshare};
 use rustix::fs::StatVfsMountFlags;
 
 use super::enter::SandboxRefusal;
-use super::means::Spaces;
+use super::means::{Processes, Spaces};
 use super::plan::SandboxPlan;
+use super::throw;
 use crate::config::Network;
 
 /// Moves this process into namespaces of its own, as its plan says.
@@ -32,11 +33,24 @@ pub(super) fn separate(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
         Network::Web | Network::Any => CloneFlags::empty(),
     };
     leave(plan.spaces, net)?;
+    if plan.processes == Processes::Own {
+        leave_processes()?;
+    }
     if let Some((file, place)) = &plan.servers {
         // It only helps: whoever looks at the environment does without.
         let _ = mount(Some(&**file), &**place, None::<&str>, MsFlags::MS_BIND, None::<&str>);
     }
-    close_the_rest(&plan.writes)?;
+    let uppers = throw::uppers(plan).map(PathBuf::into_os_string);
+    let open: Vec<OsString> = plan.writes.iter().cloned().chain(uppers).collect();
+    close_the_rest(&open)?;
+    throw::cover(plan)?;
+    give_own_devices();
+    for place in &plan.pinned {
+        // Where something is mounted nothing is moved away: not with all that is sealed in it.
+        let flags = MsFlags::MS_BIND | MsFlags::MS_REC;
+        mount(Some(&**place), &**place, None::<&str>, flags, None::<&str>)
+            .map_err(SandboxRefusal::of("keeping a directory in its place"))?;
+    }
     for place in &plan.sealed {
         bind(place, MsFlags::MS_RDONLY).map_err(SandboxRefusal::of("sealing Salve's own files"))?;
     }
@@ -52,7 +66,7 @@ pub(super) fn separate(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
             Err(error) => return Err(SandboxRefusal::of("covering a socket")(error)),
         }
     }
-    Ok(())
+    enter_again().map_err(SandboxRefusal::of("staying in the directory"))
 }
 
 /// Makes everything read-only but the places that may be written to.
@@ -76,7 +90,22 @@ fn close_the_rest(writes: &[OsString]) -> Result<(), SandboxRefusal> {
             let _ = remount(point.as_os_str(), MsFlags::MS_RDONLY);
         }
     }
-    enter_again().map_err(SandboxRefusal::of("staying in the directory"))
+    Ok(())
+}
+
+/// Gives shared memory and terminals of its own, where that can be; others' are then out of reach.
+fn give_own_devices() {
+    let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV;
+    let dev = Path::new("/dev");
+    let shared = dev.join("shm");
+    let _ = mount(Some("tmpfs"), &shared, Some("tmpfs"), flags, Some("mode=1777"));
+    let (own, options) = (dev.join("pts"), "newinstance,ptmxmode=0666,mode=0620");
+    let made = mount(Some("devpts"), &own, Some("devpts"), MsFlags::MS_NOSUID, Some(options));
+    if made.is_ok() {
+        let from = own.join("ptmx");
+        let bind = MsFlags::MS_BIND;
+        let _ = mount(Some(&from), &dev.join("ptmx"), None::<&str>, bind, None::<&str>);
+    }
 }
 
 /// Enters the current directory by its name: by its handle it is still what lies below the mounts.
@@ -137,6 +166,12 @@ pub(super) fn leave(spaces: Spaces, also: CloneFlags) -> Result<(), SandboxRefus
     let private = MsFlags::MS_REC | MsFlags::MS_PRIVATE;
     mount(None::<&str>, "/", None::<&str>, private, None::<&str>)
         .map_err(SandboxRefusal::of("separating the mounts"))
+}
+
+/// Leaves the processes and the shared memory of the others, for what is started from now on.
+pub(super) fn leave_processes() -> Result<(), SandboxRefusal> {
+    unshare(CloneFlags::CLONE_NEWPID | CloneFlags::CLONE_NEWIPC)
+        .map_err(SandboxRefusal::of("leaving the process namespace"))
 }
 
 /// Mounts a path over itself.

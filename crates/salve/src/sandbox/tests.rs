@@ -5,6 +5,8 @@ use std::time::Instant;
 
 use uuid::Uuid;
 
+mod own;
+
 use super::*;
 use crate::process::tests::alone;
 
@@ -33,7 +35,10 @@ pub(super) fn launcher(what: &OsStr) -> (Vec<OsString>, Vec<(OsString, OsString)
 fn becomes_a_command() {
     if let Some(what) = std::env::var_os(BECOME) {
         let args = [OsString::from(enter::WORD), what];
-        enter(args.into_iter()).unwrap();
+        // The harness has an exit code of its own.
+        let code = format!("{:?}", enter(args.into_iter()).unwrap());
+        let code: String = code.chars().filter(char::is_ascii_digit).collect();
+        std::process::exit(code.parse().unwrap_or(126));
     }
 }
 
@@ -118,10 +123,16 @@ fn what_is_sealed_is_not_changed_by_any_way() {
     let _alone = alone();
     let stage = Stage::new();
     let at = |name: &str| stage.root().join(name);
-    fs::create_dir_all(at(".git")).unwrap();
-    fs::create_dir_all(at(".salve")).unwrap();
-    fs::create_dir_all(at("sub/.git")).unwrap();
-    let files = [".salve/salve.db", ".git/config", "salve.toml", "sub/.git/config"];
+    for dir in [".git", ".salve", "sub/.git", "deep/web/.vscode"] {
+        fs::create_dir_all(at(dir)).unwrap();
+    }
+    let files = [
+        ".salve/salve.db",
+        ".git/config",
+        "salve.toml",
+        "sub/.git/config",
+        "deep/web/.vscode/tasks.json",
+    ];
     files.iter().for_each(|name| fs::write(at(name), "old").unwrap());
     let ways = [
         "echo new > .salve/salve.db",
@@ -148,6 +159,9 @@ fn what_is_sealed_is_not_changed_by_any_way() {
         "echo x > sub/.git/config",
         "echo x > sub/.git/commondir",
         "mv sub/.git g",
+        "mv sub s && mkdir -p sub/.git && echo new > sub/.git/config",
+        "mv deep d && mkdir -p deep/web/.vscode && echo new > deep/web/.vscode/tasks.json",
+        "echo new > deep/web/.vscode/tasks.json",
         "git submodule status; echo x > .git/commondir",
     ];
     for way in ways {
@@ -161,6 +175,12 @@ fn what_is_sealed_is_not_changed_by_any_way() {
     let ran = stage.try_run("echo {} > salve.json", Duration::from_secs(60)).unwrap();
     assert_eq!(ran.breach, Some(Breach::Wrote(vec!["salve.json".to_owned()])));
     assert!(!at("salve.json").exists());
+    let plant = "echo {} > .mcp.json; mkdir .claude && echo {} > .claude/settings.json";
+    let ran = stage.try_run(plant, Duration::from_secs(60)).unwrap();
+    let Some(Breach::Wrote(mut wrote)) = ran.breach else { panic!("{ran:?}") };
+    wrote.sort();
+    assert_eq!(wrote, [".claude", ".mcp.json"]);
+    assert!(!at(".claude").exists() && !at(".mcp.json").exists());
 }
 
 #[test]
@@ -206,6 +226,11 @@ fn the_limits_and_priority_of_others_stay() {
         let (exit, output) = stage.run(&way);
         assert_ne!(exit, Exit::Code(0), "{way}: {output}");
     }
+    // KEYCTL_GET_KEYRING_ID of the user's own keyring, made if it is not there.
+    let key = "import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(250, 0, -4, 1) < 0)";
+    if cfg!(target_arch = "x86_64") {
+        assert_ne!(stage.run(&format!("python3 -c '{key}'")).0, Exit::Code(0), "the user's keys");
+    }
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let cpu = limits.lines().find(|line| line.starts_with("Max cpu time")).unwrap();
     assert!(!cpu.contains(" 1 "), "{cpu}");
@@ -238,10 +263,13 @@ fn sockets_of_other_programs_are_reached_only_if_listed() {
 fn a_command_has_a_session_three_files_limits_and_no_way_to_more_rights() {
     let _alone = alone();
     let stage = Stage::new();
-    let script = "echo files $(ls /proc/self/fd | wc -l); ps -o sid= -p $$ | tr -d ' '; echo $$; \
+    let script = &format!(
+        "echo files $(ls /proc/self/fd | wc -l); ps -o sid= -p $$ | tr -d ' '; echo $$; \
         ulimit -H -c; grep NoNewPrivs /proc/self/status; grep CapBnd /proc/self/status; \
-        kill -0 $PPID 2>/dev/null || echo alone; echo shell $0; \
-        echo \"[$GITHUB_TOKEN][$SALVE_AGENT]\"";
+        kill -0 {} 2>/dev/null || echo alone; echo shell $0; \
+        echo \"[$GITHUB_TOKEN][$SALVE_AGENT]\"",
+        std::process::id()
+    );
     // Whoever starts Salve may leave files open.
     let left = fs::File::open("/etc/hostname").unwrap();
     rustix::io::fcntl_setfd(&left, rustix::io::FdFlags::empty()).unwrap();
@@ -365,7 +393,8 @@ fn what_cannot_be_started_is_told() {
 fn where_nothing_can_hold_a_command_it_is_told_before() {
     let mut settings = settings();
     let lack = |settings: &SandboxSettings, landlock, spaces, sockets| {
-        Sandbox::with_means(settings, Means { landlock, spaces, sockets }).lack("make")
+        let means = Means { landlock, spaces, processes: Processes::Shared, sockets };
+        Sandbox::with_means(settings, means).lack("make")
     };
     use {Landlock as L, Sockets as S, Spaces as P};
     assert_eq!(lack(&settings, L::None, P::User, S::Filtered), Some(Lack::Landlock));

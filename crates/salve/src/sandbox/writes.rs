@@ -23,11 +23,9 @@ pub(crate) struct Writes {
 /// What can be reached by TCP.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum TcpReach {
-    /// Everything.
     Everything,
     /// These ports, wherever they are.
     Ports(Vec<u16>),
-    /// Nothing.
     Nothing,
 }
 

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use serde_saphyr::{Options, Spanned, budget};
+use serde_saphyr::Spanned;
+
+use crate::files::{YamlError, parse_yaml};
 
 /// The largest file of a skill.
 const LARGEST: usize = 1 << 20;
@@ -18,10 +20,8 @@ pub struct Skill {
     pub steps: Vec<SkillStep>,
 }
 
-/// One input.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SkillInput {
-    /// Its name.
     pub name: String,
     /// Whether it has to be given.
     pub is_required: bool,
@@ -39,7 +39,6 @@ pub enum OnStepError {
     Fail,
 }
 
-/// One step.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SkillStep {
     /// Its name.
@@ -117,22 +116,8 @@ pub fn parse_skill(text: &str) -> Result<Skill, SkillError> {
     if text.len() > LARGEST {
         return Err(SkillError { line: 1, reason: "the file is larger than 1 MiB".to_owned() });
     }
-    let mut options = Options::default();
-    options.budget = budget! {
-        max_depth: 32,
-        max_aliases: 200,
-        max_anchors: 200,
-        max_documents: 1,
-        max_recorded_anchor_events: 20_000,
-        max_recorded_anchor_bytes: 1 << 20,
-        max_total_scalar_bytes: LARGEST,
-    };
-    let read: Result<SkillDocument, _> = serde_saphyr::from_str_with_options(text, options);
-    let document = read.map_err(|error| {
-        let line = error.location().map_or(1, |place| place.line());
-        let said = error.without_snippet().to_string();
-        SkillError { line, reason: said.lines().next().unwrap_or_default().to_owned() }
-    })?;
+    let read: Result<SkillDocument, _> = parse_yaml(text, LARGEST);
+    let document = read.map_err(|YamlError { line, reason, .. }| SkillError { line, reason })?;
     let input = |raw: RawSkillInput| SkillInput {
         name: raw.name,
         is_required: raw.required,

@@ -16,7 +16,7 @@ use seccompiler::{BpfProgram, SeccompAction, SeccompFilter, TargetArch};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::process::find_program;
+use crate::process::program_outside;
 
 /// How long one piece of code may take.
 const LIMIT: Duration = Duration::from_secs(5);
@@ -100,7 +100,7 @@ pub enum PythonCode {
 impl Python {
     /// Finds the interpreter.
     pub fn find() -> Result<Self, PythonError> {
-        find_program("python3").map(|program| Self { program }).ok_or(PythonError::NotFound)
+        program_outside("python3").map(|program| Self { program }).ok_or(PythonError::NotFound)
     }
 
     /// Returns whether a condition holds.

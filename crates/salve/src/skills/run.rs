@@ -21,9 +21,7 @@ const FAILED: &str = "❌";
 /// A skill that is being run.
 #[derive(Debug)]
 pub struct SkillRun<'a> {
-    /// The skill.
     pub skill: &'a Skill,
-    /// Its inputs.
     pub inputs: BTreeMap<String, Value>,
     /// What calls tools; without it nothing is called, and it is only told what would be.
     pub tools: Option<&'a mut SkillTools>,
@@ -64,9 +62,7 @@ pub struct StepTrace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StepState {
-    /// It worked.
     Worked,
-    /// It failed.
     Failed,
     /// It did not run.
     Skipped,

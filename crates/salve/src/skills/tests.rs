@@ -8,45 +8,7 @@ use serde_json::{Value, json};
 use super::*;
 
 /// The tools spec's example, as it stands.
-const SPEC: &str = r#"
-steps:
-  - id: main_operation
-    tool: bonfire_deploy
-    args:
-      namespace: "{{ namespace }}"
-    on_error: continue
-
-  # ========== AUTO-HEAL PATTERN ==========
-  - id: detect_failure
-    condition: "main_operation and '❌' in str(main_operation)"
-    compute: |
-      error_text = str(main_operation)[:300].lower()
-      result = {
-        "needs_vpn": any(x in error_text for x in ['no route', 'timeout', 'network']),
-        "needs_auth": any(x in error_text for x in ['unauthorized', '401', 'forbidden']),
-      }
-    output: failure_info
-
-  - id: fix_vpn
-    condition: "failure_info and failure_info.get('needs_vpn')"
-    tool: vpn_connect
-    on_error: continue
-
-  - id: fix_auth
-    condition: "failure_info and failure_info.get('needs_auth')"
-    tool: kube_login
-    args:
-      cluster: ephemeral
-    on_error: continue
-
-  - id: retry_operation
-    condition: "failure_info"
-    tool: bonfire_deploy
-    args:
-      namespace: "{{ namespace }}"
-    output: main_operation_retry
-  # ========== END AUTO-HEAL ==========
-"#;
+const SPEC: &str = include_str!("../../tests/specs/deploy.skill.yaml");
 
 /// The spec's second example, whose computation is only hinted at.
 const SKETCH: &str = r#"

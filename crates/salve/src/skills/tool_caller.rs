@@ -35,7 +35,6 @@ pub enum ToolCallError {
     /// It took too long.
     #[error("`{tool}` was not done after {seconds} s and may have taken effect")]
     TooLong {
-        /// The tool.
         tool: String,
         /// The limit.
         seconds: u64,

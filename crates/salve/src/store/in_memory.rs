@@ -54,7 +54,19 @@ struct KnownFailure {
     is_withdrawn: bool,
 }
 
-impl Engine for InMemory {}
+impl Engine for InMemory {
+    fn journal(&self) -> &dyn Journal {
+        self
+    }
+
+    fn memory(&self) -> &dyn Memory {
+        self
+    }
+
+    fn queue(&self) -> &dyn JobQueue {
+        self
+    }
+}
 
 impl InMemory {
     fn content(&self) -> MutexGuard<'_, Content> {
@@ -157,7 +169,7 @@ impl Content {
             }
             ItemChange::Add { keyed, counts, latest, unknown } => {
                 let old = place(&keyed.key).map(|at| items[at].item.clone());
-                match item_added_to(old, &keyed.item, (counts, latest), *unknown) {
+                match item_added_to(old, &keyed.item, counts, latest, *unknown) {
                     Some(item) => KeyedItem { key: keyed.key.clone(), item },
                     None => return,
                 }

@@ -13,7 +13,6 @@ use salve_core::scrub::Scrubbed;
 
 use super::StoreError;
 
-/// A queue of jobs.
 pub trait JobQueue {
     /// Puts a job into the queue; one that is there already stays as it is.
     fn submit(&self, job: JobId, payload: &str, terms: RetryTerms) -> Result<(), StoreError>;
@@ -50,7 +49,6 @@ pub trait JobQueue {
 /// The right to a job: the last claim of it counts, all others are fenced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ClaimToken {
-    /// The job.
     pub job: JobId,
     /// The number of the claim.
     pub epoch: u64,

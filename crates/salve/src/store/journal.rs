@@ -21,7 +21,6 @@ const PORTION: usize = 256;
 /// How far a writer has read a stream: nobody may have written to it since.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StreamPosition {
-    /// The stream.
     pub stream: Stream,
     /// The number of the last entry that the writer knows; 0 means that it expects none.
     pub after: u64,

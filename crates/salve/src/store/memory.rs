@@ -38,7 +38,6 @@ pub struct Page {
 /// A part of all that is known, in the order in which it became known.
 #[derive(Clone, Debug, Default)]
 pub struct Portion {
-    /// What is known.
     pub known: Vec<Knowledge>,
     /// Where the next portion begins; `None` behind the last one.
     pub next: Option<u64>,
@@ -47,7 +46,6 @@ pub struct Portion {
 /// A part of all failures, in the order in which they became known.
 #[derive(Clone, Debug, Default)]
 pub struct FailurePortion {
-    /// The failures.
     pub failures: Vec<RememberedFailure>,
     /// Where the next portion begins; `None` behind the last one.
     pub next: Option<u64>,
@@ -75,13 +73,12 @@ pub type LearnedItem = Map<String, Value>;
 pub struct KeyedItem {
     /// What tells it from the others.
     pub key: String,
-    /// The item.
     pub item: LearnedItem,
 }
 
 impl From<(String, LearnedItem)> for KeyedItem {
-    fn from((key, item): (String, LearnedItem)) -> Self {
-        Self { key, item }
+    fn from(pair: (String, LearnedItem)) -> Self {
+        Self { key: pair.0, item: pair.1 }
     }
 }
 
@@ -96,7 +93,6 @@ impl From<KeyedItem> for (String, LearnedItem) {
 pub struct FileBase {
     /// The digest of the file's text.
     pub digest: String,
-    /// Its items.
     pub items: Vec<KeyedItem>,
 }
 
@@ -143,7 +139,8 @@ pub enum UnknownItem {
 pub(super) fn item_added_to(
     stored: Option<LearnedItem>,
     added: &LearnedItem,
-    (counts, latest): (&[&str], &[&str]),
+    counts: &[&str],
+    latest: &[&str],
     unknown: UnknownItem,
 ) -> Option<LearnedItem> {
     let Some(mut stored) = stored else {

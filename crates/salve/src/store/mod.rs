@@ -50,7 +50,14 @@ pub enum Copying {
 }
 
 /// What a store is built on: a journal, a memory, a queue of jobs, and the little that only some engines need.
-pub trait Engine: Journal + Memory + JobQueue + Send {
+pub trait Engine: std::fmt::Debug + Send {
+    fn journal(&self) -> &dyn Journal;
+
+    fn memory(&self) -> &dyn Memory;
+
+    /// Returns its queue of jobs.
+    fn queue(&self) -> &dyn JobQueue;
+
     /// Returns, once, what the store had to be saved from since the last time.
     fn mended(&self) -> Vec<Mended> {
         Vec::new()
@@ -119,19 +126,17 @@ impl Store {
         &self.project
     }
 
-    /// Returns the journal.
     pub fn journal(&self) -> &dyn Journal {
-        &*self.engine
+        self.engine.journal()
     }
 
-    /// Returns the memory.
     pub fn memory(&self) -> &dyn Memory {
-        &*self.engine
+        self.engine.memory()
     }
 
     /// Returns the queue of jobs.
     pub fn queue(&self) -> &dyn JobQueue {
-        &*self.engine
+        self.engine.queue()
     }
 
     /// Returns, once, what this store had to be saved from since the last time.

@@ -33,6 +33,8 @@ pub enum Stream {
     Team,
     /// The servers' processes and what people want of them.
     Servers,
+    /// What pages of servers report from the browser.
+    PageFailures,
     /// The sessions of agents that listen for repairs.
     Sessions,
     /// What people order the whole project, and no single incident.
@@ -95,6 +97,7 @@ impl Stream {
             Stream::Servers => {
                 all(&["server_started", "server_up", "server_stopped", "server_ordered"])
             }
+            Stream::PageFailures => all(&["page_failed"]),
             Stream::Sessions => all(&["agent_attached", "agent_detached"]),
             Stream::Orders => Selector { kinds: &["ordered"], which: KindSelector::OfNoIncident },
             Stream::Approvals => all(&["judged", "approved"]),
@@ -152,6 +155,8 @@ mod tests {
         "marked",
         "agent_launched",
         "files_changed",
+        "environment_set",
+        "layer_laid",
         "charged",
         "refilled",
         "exhausted",
@@ -185,6 +190,7 @@ mod tests {
             Stream::Settings,
             Stream::Team,
             Stream::Servers,
+            Stream::PageFailures,
             Stream::Sessions,
             Stream::Orders,
             Stream::Approvals,

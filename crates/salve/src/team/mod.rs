@@ -5,8 +5,10 @@
 //! **Invariant:** nothing here runs anything: a proposal is only written down, and whoever heals
 //! puts it to the gate.
 
+mod tool_patch;
 mod view;
 
+pub use tool_patch::{ProposedToolPatch, RawToolPatch, find_tool_patch, propose_tool_patch};
 pub use view::{OpenIncident, OpenIssue, OpenProposal, OpenTeamWork, open};
 
 use jiff::Timestamp;
@@ -69,7 +71,7 @@ impl TeamError {
 
 /// An issue that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Reported {
+pub struct IssueReceipt {
     /// The issue.
     pub issue: IssueId,
     /// Whether it was known before.
@@ -112,8 +114,9 @@ pub fn report(
     store: &Store,
     by: &Actor,
     raw: &RawIssue,
-    (checks, scrubber): (&[String], &Scrubber),
-) -> Result<Reported, TeamError> {
+    checks: &[String],
+    scrubber: &Scrubber,
+) -> Result<IssueReceipt, TeamError> {
     let id = IssueId(uuid::Uuid::new_v4());
     let event = accept::issue(id, raw, checks, scrubber)?;
     say(store, by, |team| {
@@ -123,13 +126,13 @@ pub fn report(
                     == (&known.text, &known.check, &known.files, known.auto_fix))
         });
         if let Some(known) = alike {
-            return Ok((Reported { issue: known.id, is_known: true }, None));
+            return Ok((IssueReceipt { issue: known.id, is_known: true }, None));
         }
         let open = team.open().count();
         if open >= MOST_ISSUES {
             return Err(Refused::TooMany(open).into());
         }
-        Ok((Reported { issue: id, is_known: false }, Some((None, event.clone()))))
+        Ok((IssueReceipt { issue: id, is_known: false }, Some((None, event.clone()))))
     })
 }
 
@@ -137,7 +140,8 @@ pub fn report(
 pub fn propose(
     store: &Store,
     by: &Actor,
-    (given, raw): (&str, &RawFix),
+    given: &str,
+    raw: &RawFix,
     scrubber: &Scrubber,
 ) -> Result<About, TeamError> {
     let (fix, why) = accept::fix(raw, scrubber)?;
@@ -161,7 +165,8 @@ pub fn propose(
 pub fn want(
     store: &Store,
     by: &Actor,
-    (given, note): (&str, Option<&str>),
+    given: &str,
+    note: Option<&str>,
     scrubber: &Scrubber,
 ) -> Result<About, TeamError> {
     let note = accept::note("message", note, scrubber)?;
@@ -183,7 +188,8 @@ pub fn want(
 pub fn settle(
     store: &Store,
     by: &Actor,
-    (given, note): (&str, Option<&str>),
+    given: &str,
+    note: Option<&str>,
     scrubber: &Scrubber,
 ) -> Result<IssueId, TeamError> {
     if by.person().is_none() {

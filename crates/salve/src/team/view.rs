@@ -34,9 +34,7 @@ pub struct OpenTeamWork {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenIncident {
-    /// Its id.
     pub incident_id: IncidentId,
-    /// The check.
     pub check: Scrubbed,
     /// What sort of failure it is.
     pub class: Class,
@@ -61,7 +59,6 @@ pub struct OpenIncident {
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct OpenIssue {
-    /// Its id.
     pub issue_id: IssueId,
     /// When it was reported.
     pub at: Timestamp,

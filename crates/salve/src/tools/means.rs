@@ -23,8 +23,6 @@ use crate::project::Project;
 use crate::sandbox::{Sandbox, SandboxEnd, SandboxedCommand, shell};
 use crate::store::Store;
 
-/// How long a command that heals may take.
-const FIX_LIMIT: Duration = Duration::from_secs(120);
 /// How much of an error is kept.
 const KEPT_ERROR: usize = 2_000;
 
@@ -143,7 +141,9 @@ impl HealMeans {
             ToolFix::Run { command, writes, cluster } => {
                 self.run(command, &self.held(writes), self.kubeconfig(cluster.as_deref()))
             }
-            ToolFix::ConnectVpn { script } => self.run(&home(script), &self.free(), Vec::new()),
+            ToolFix::ConnectVpn { script } => {
+                self.run(&expand_home(script), &self.free(), Vec::new())
+            }
             ToolFix::Call { .. } | ToolFix::Restart | ToolFix::Wait { .. } => by_caller(fix),
         };
         let outcome = self.flight.fix(&self.cause(fix), began, act);
@@ -192,7 +192,7 @@ impl HealMeans {
     /// Returns the variable that names the settings of a cluster.
     fn kubeconfig(&self, cluster: Option<&str>) -> Vec<(OsString, OsString)> {
         let file = cluster.and_then(|name| self.config.settings.auto_heal.clusters.get(name));
-        file.map(|file| ("KUBECONFIG".into(), home(file).into())).into_iter().collect()
+        file.map(|file| ("KUBECONFIG".into(), expand_home(file).into())).into_iter().collect()
     }
 
     fn run(
@@ -220,7 +220,7 @@ impl HealMeans {
             dir: &dir,
             env,
             name: format!("fix {}", Uuid::new_v4()),
-            limit: FIX_LIMIT,
+            limit: self.config.settings.auto_heal.fix_timeout,
             on: Authority::Gate,
         };
         let ran =
@@ -235,10 +235,13 @@ impl HealMeans {
         let output = self.scrubber.scrub(&ran.output);
         let last: Vec<&str> = output.as_str().lines().rev().take(3).collect();
         let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
+        let auto_heal = &self.config.settings.auto_heal;
         let how = match ran.exit {
             Exit::Code(code) => format!("failed with exit code {code}"),
             Exit::Signal(signal) => format!("was ended by signal {signal}"),
-            Exit::TimedOut | Exit::Hung => format!("was not done after {} s", FIX_LIMIT.as_secs()),
+            Exit::TimedOut | Exit::Hung => {
+                format!("was not done after {} ms", auto_heal.fix_timeout.as_millis())
+            }
         };
         format!("`{command}` {how}: {last}")
     }
@@ -313,7 +316,7 @@ impl HealMeans {
 }
 
 /// Returns a path with the home directory for `~/`.
-fn home(path: &str) -> String {
+pub(super) fn expand_home(path: &str) -> String {
     match (path.strip_prefix("~/"), std::env::var("HOME")) {
         (Some(rest), Ok(home)) => format!("{home}/{rest}"),
         _ => path.to_owned(),

@@ -12,6 +12,7 @@ use maud::{DOCTYPE, Markup, html};
 use super::AppState;
 
 const SCRIPT: &str = include_str!("assets/page.js");
+const ANSWER_SCRIPT: &str = include_str!("assets/answer.js");
 /// The one style sheet.
 pub(super) const STYLE: &str = include_str!("assets/page.css");
 
@@ -42,6 +43,8 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/logs", get(frame))
         .route("/jobs", get(frame))
         .route("/settings", get(frame))
+        .route("/answer", get(answer_frame))
+        .route("/assets/answer.js", get(answer_script))
         .route("/assets/page.js", get(script))
         .route("/assets/page.css", get(style))
         .route("/assets/icon.svg", get(icon))
@@ -49,6 +52,10 @@ pub(super) fn routes() -> Router<AppState> {
 
 async fn script(headers: HeaderMap) -> Response {
     asset(&headers, "text/javascript; charset=utf-8", SCRIPT)
+}
+
+async fn answer_script(headers: HeaderMap) -> Response {
+    asset(&headers, "text/javascript; charset=utf-8", ANSWER_SCRIPT)
 }
 
 async fn style(headers: HeaderMap) -> Response {
@@ -64,10 +71,8 @@ fn asset(headers: &HeaderMap, kind: &'static str, text: &'static str) -> Respons
     let tag = salve_core::event::Digest::of(&[text.as_bytes()]).to_string();
     let tag = format!("\"{}\"", tag.chars().take(16).collect::<String>());
     let is_known = headers.get(header::IF_NONE_MATCH).is_some_and(|known| *known == *tag);
-    let mut response = match is_known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => text.into_response(),
-    };
+    let mut response =
+        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { text.into_response() };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
@@ -78,10 +83,41 @@ fn asset(headers: &HeaderMap, kind: &'static str, text: &'static str) -> Respons
 }
 
 async fn frame() -> Response {
-    let mut response = page_frame().into_string().into_response();
+    html_document(page_frame())
+}
+
+async fn answer_frame() -> Response {
+    html_document(answer_page())
+}
+
+fn html_document(markup: Markup) -> Response {
+    let mut response = markup.into_string().into_response();
     let html = HeaderValue::from_static("text/html; charset=utf-8");
     response.headers_mut().insert(header::CONTENT_TYPE, html);
     response
+}
+
+/// Where one question is answered by whoever holds its code; the code stays behind the `#`.
+fn answer_page() -> Markup {
+    html! {
+        (DOCTYPE)
+        html lang="en" {
+            head {
+                meta charset="utf-8";
+                meta name="viewport" content="width=device-width, initial-scale=1";
+                meta name="color-scheme" content="light dark";
+                title { "Salve needs you" }
+                link rel="icon" href="/assets/icon.svg";
+                link rel="stylesheet" href="/assets/page.css";
+                script type="module" src="/assets/answer.js" {}
+            }
+            body {
+                header.top { span.brand { "Salve" } }
+                main #main { p.dim { "Loading…" } }
+                noscript { p { "This page needs its script." } }
+            }
+        }
+    }
 }
 
 fn page_frame() -> Markup {

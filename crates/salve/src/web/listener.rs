@@ -6,12 +6,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::{Extension, Router};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
+
+use super::page_client::ConnectionEnds;
 
 /// How many connections are served at once; further ones wait in the kernel's queue.
 const MOST_CONNECTIONS: usize = 4096;
@@ -30,15 +32,20 @@ pub(super) async fn accept_connections(listener: TcpListener, app: Router) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let Ok(place) = places.clone().acquire_owned().await else { return };
-        let stream = match listener.accept().await {
-            Ok((stream, _peer)) => stream,
+        let (stream, client) = match listener.accept().await {
+            Ok(accepted) => accepted,
             Err(_) => {
                 // Out of file descriptors, mostly: others have to leave first.
                 tokio::time::sleep(Duration::from_millis(50)).await;
                 continue;
             }
         };
-        let app = app.clone();
+        let ends = stream.local_addr().map(|server| ConnectionEnds { client, server });
+        // Without them nothing is decided by this connection.
+        let app = match ends {
+            Ok(ends) => app.clone().layer(Extension(ends)),
+            Err(_) => app.clone(),
+        };
         tokio::spawn(async move {
             serve_connection(stream, app).await;
             drop(place);

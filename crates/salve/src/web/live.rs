@@ -7,7 +7,7 @@
 //! **Invariant:** every entry is told once to a client that reconnects with the last id it saw.
 
 use std::convert::Infallible;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 use std::time::Duration;
 
 use axum::Router;
@@ -29,13 +29,13 @@ use super::views::{ProjectReader, ViewError};
 use crate::store::to_line;
 
 /// How long changes are gathered before a section is sent again.
-const GATHER: Duration = Duration::from_millis(80);
+pub(super) const GATHER: Duration = Duration::from_millis(80);
 
 /// How long to wait when the journal is silent, or could not be read.
-const LOOK: Duration = Duration::from_secs(5);
+pub(super) const LOOK: Duration = Duration::from_secs(5);
 
 /// How long one stream lasts; the client comes back, and shows again that it may.
-const LIFE: Duration = Duration::from_secs(30 * 60);
+pub(super) const LIFE: Duration = Duration::from_secs(30 * 60);
 
 /// How many entries are sent at once.
 const BATCH: usize = 500;
@@ -69,7 +69,7 @@ async fn live_section(
 }
 
 /// Returns the id of the last event that a client saw, if it says so.
-fn last_event_id(headers: &HeaderMap) -> Option<u64> {
+pub(super) fn last_event_id(headers: &HeaderMap) -> Option<u64> {
     headers.get("last-event-id")?.to_str().ok()?.parse().ok()
 }
 
@@ -93,6 +93,7 @@ async fn section_stream(
         heard_to,
         shown: None,
         waiting: None,
+        repairs: None,
         ends: Instant::now() + LIFE,
     };
     let batches = stream::unfold(section, LiveSection::next);
@@ -111,6 +112,8 @@ struct LiveSection {
     shown: Option<u64>,
     /// How many questions the client knows of.
     waiting: Option<usize>,
+    /// The hash of how repairs stand, as the client knows it.
+    repairs: Option<u64>,
     ends: Instant,
 }
 
@@ -120,6 +123,7 @@ struct SectionNews {
     has_notices: bool,
     read_to: u64,
     waiting: usize,
+    repairs: String,
     html: Result<String, ViewError>,
 }
 
@@ -174,19 +178,27 @@ impl LiveSection {
         if self.waiting.replace(news.waiting) != Some(news.waiting) {
             events.push(Event::default().event("waiting").data(news.waiting.to_string()));
         }
+        let repairs = hash_of(&news.repairs);
+        if self.repairs.replace(repairs) != Some(repairs) {
+            events.push(Event::default().event("repairs").data(news.repairs));
+        }
         let (name, data) = match news.html {
             Ok(html) => ("section", html),
             Err(error) => ("problem", error.to_string()),
         };
-        let mut hasher = DefaultHasher::new();
-        (name, &data).hash(&mut hasher);
-        let hash = hasher.finish();
+        let hash = hash_of(&(name, &data));
         if self.shown != Some(hash) {
             self.shown = Some(hash);
             events.push(Event::default().event(name).data(data));
         }
         events
     }
+}
+
+fn hash_of(value: &impl Hash) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    value.hash(&mut hasher);
+    hasher.finish()
 }
 
 fn section_news(
@@ -200,6 +212,7 @@ fn section_news(
         notices: serde_json::to_string(&notices).unwrap_or_default(),
         read_to,
         waiting: reader.waiting()?,
+        repairs: reader.repair_status()?,
         html: view.render(reader).map(|html| html.into_string()),
     })
 }

@@ -3,8 +3,9 @@
 //! Every request passes `security` first, then `access` says who asks and what they may do. A
 //! `ProjectHandle` leads to the one thread that owns a project's store; `views` reads what a page
 //! shows, `pages` turns it into HTML, `live` pushes it as it changes, `api` gives the same facts
-//! as JSON, and `decide` writes what people decide. The browser gets one script and one style
-//! sheet, both in `assets/`.
+//! as JSON, and `decide` writes what people decide. `dev_page` serves the pages of servers under
+//! care that include Salve's script. The browser gets one script and one style sheet,
+//! both in `assets/`.
 //!
 //! **Invariant:** whoever only shows an agent's or a viewer's token writes nothing that decides.
 
@@ -13,10 +14,12 @@ mod ansi;
 mod api;
 mod assets;
 mod decide;
+mod dev_page;
 mod listener;
 mod live;
 mod metrics;
 mod openapi;
+mod page_client;
 mod pages;
 mod problem;
 mod project_handle;
@@ -33,14 +36,16 @@ use std::sync::Arc;
 use axum::Router;
 use axum::middleware;
 use axum::routing::get;
+use salve_core::notify::PublicAddress;
 use salve_core::scrub::Scrubbed;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
-pub use access::{AccessError, AccessFile, AccessRight, TokenRecord};
 pub use project_handle::WatchedProject;
 
+use crate::page_access::{AccessError, AccessFile};
 use access::AccessList;
+use dev_page::ReportBudget;
 use project_handle::ProjectHandle;
 use security::AllowedHosts;
 use tools::NamedTools;
@@ -55,6 +60,8 @@ pub struct ServeOptions {
     pub projects: Vec<WatchedProject>,
     /// Where to listen; only this machine's own addresses are taken.
     pub address: SocketAddr,
+    /// Another address that leads here, such as that of a proxy with TLS.
+    pub public: Option<PublicAddress>,
     /// What happens when the port is taken.
     pub when_taken: WhenTaken,
     /// Where tokens, sessions and one-time codes are kept.
@@ -105,6 +112,14 @@ struct AppState {
     projects: Arc<[ProjectHandle]>,
     access: Arc<AccessList>,
     person: Scrubbed,
+    reports: Arc<ReportBudget>,
+}
+
+impl AppState {
+    /// Returns the directories of all projects that are shown.
+    fn roots(&self) -> Vec<std::path::PathBuf> {
+        self.projects.iter().map(|project| project.root.clone()).collect()
+    }
 }
 
 /// A page that can be opened, before anybody is served.
@@ -117,7 +132,7 @@ struct PreparedPage {
 
 impl PreparedPage {
     fn new(options: ServeOptions) -> Result<Self, WebError> {
-        let ServeOptions { projects, address, when_taken, access, person } = options;
+        let ServeOptions { projects, address, public, when_taken, access, person } = options;
         if !address.ip().is_loopback() {
             return Err(WebError::NotLoopback(address));
         }
@@ -133,8 +148,9 @@ impl PreparedPage {
         let tools = named.map(|(of, route)| NamedTools { project: of.name.clone(), route });
         let tools = tools.collect();
         let access = Arc::new(AccessList::new(access));
-        let state = AppState { projects: handles.into(), access, person };
-        let app = router(state, tools, AllowedHosts::of(address));
+        let reports = Arc::default();
+        let state = AppState { projects: handles.into(), access, person, reports };
+        let app = router(state, tools, AllowedHosts::of(address, public.as_ref()));
         let address = PageAddress { link: format!("{url}#code={code}"), url };
         Ok(Self { runtime, listener, app, address })
     }
@@ -186,6 +202,7 @@ fn router(state: AppState, tools: Vec<NamedTools>, hosts: AllowedHosts) -> Route
     let data = data.layer(middleware::from_fn_with_state(state.clone(), access::identify));
     assets::routes()
         .merge(api::open_routes())
+        .merge(dev_page::routes())
         .merge(data)
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)

@@ -6,10 +6,10 @@ use schemars::{JsonSchema, SchemaGenerator, generate::SchemaSettings};
 use serde_json::{Map, Value, json};
 
 use super::api::{
-    AcceptRequest, AnswerRequest, ControlRequest, Decided, ForgetRequest, LoopOrderRequest,
-    MemoryCheckRequest, NoticeTestRequest, OrderRequest, PromoteRequest, RefillRequest,
-    RemedyEditRequest, RuleWordRequest, ServerOrderRequest, SessionOpened, SessionRequest,
-    UndoBody,
+    AcceptRequest, AnswerLinkAnswer, AnswerLinkRequest, AnswerRequest, ControlRequest, Decided,
+    ForgetRequest, LoopOrderRequest, MemoryCheckRequest, NoticeTestRequest, OrderRequest,
+    PromoteRequest, RefillRequest, RemedyEditRequest, RuleWordRequest, ServerOrderRequest,
+    SessionOpened, SessionRequest, UndoBody,
 };
 use super::problem::HttpProblem;
 use super::views::WhatIfRequest;
@@ -182,6 +182,19 @@ fn incident_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "Turn a one-time code into a session",
         ),
         write::<NoBody, Decided>(generator, "/api/session/end", "End this session"),
+        Operation {
+            media: "text/html",
+            ..write::<AnswerLinkRequest, String>(
+                generator,
+                "/api/answer-link",
+                "Show the one question that a link answers; needs no token",
+            )
+        },
+        write::<AnswerLinkAnswer, Decided>(
+            generator,
+            "/api/answer-link/answer",
+            "Answer it, once; needs no token",
+        ),
         write::<AnswerRequest, Decided>(
             generator,
             "/api/incidents/{id}/answer",

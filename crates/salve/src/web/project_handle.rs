@@ -28,7 +28,6 @@ type ProjectWork = Box<dyn FnOnce(&mut ProjectReader) + Send>;
 /// A project that is shown, and what the settings say about it.
 #[derive(Clone, Debug)]
 pub struct WatchedProject {
-    /// The project.
     pub project: Project,
     /// What takes secrets out of what is shown and written.
     pub scrubber: Scrubber,

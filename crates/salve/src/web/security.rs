@@ -16,7 +16,9 @@ use axum::http::header::{self, HeaderMap, HeaderName, HeaderValue};
 use axum::http::{Method, StatusCode, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use salve_core::notify::PublicAddress;
 
+use super::dev_page;
 use super::problem::HttpProblem;
 
 /// The largest body of a request.
@@ -33,20 +35,30 @@ const CONTENT_SECURITY_POLICY: &str = "default-src 'none'; script-src 'self'; st
     img-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'none'; \
     frame-ancestors 'none'";
 
-/// The values of `Host` that mean this server.
+/// The names under which this server may be asked.
 #[derive(Clone, Debug)]
-pub(super) struct AllowedHosts(Vec<String>);
+pub(super) struct AllowedHosts(Vec<AllowedHost>);
+
+/// A value of `Host` that means this server, and the origin of its own pages then.
+#[derive(Clone, Debug)]
+struct AllowedHost {
+    host: String,
+    origin: String,
+}
 
 impl AllowedHosts {
-    /// Returns the names of a loopback address, each with the port.
-    pub(super) fn of(address: SocketAddr) -> Self {
-        let port = address.port();
-        let names = [format!("{address}"), format!("localhost:{port}")];
-        Self(names.into_iter().collect())
+    /// Returns the names of a loopback address, each with the port, and the public one.
+    pub(super) fn of(address: SocketAddr, public: Option<&PublicAddress>) -> Self {
+        let own = [format!("{address}"), format!("localhost:{}", address.port())];
+        let own = own.map(|host| AllowedHost { origin: format!("http://{host}"), host });
+        let public = public
+            .map(|public| AllowedHost { host: public.host().to_owned(), origin: public.origin() });
+        Self(own.into_iter().chain(public).collect())
     }
 
-    fn contains(&self, host: &str) -> bool {
-        self.0.iter().any(|allowed| allowed == host)
+    /// Returns the origin of our own pages under a name, if the name is ours.
+    fn origin_of(&self, host: &str) -> Option<&str> {
+        self.0.iter().find(|allowed| allowed.host == host).map(|allowed| &*allowed.origin)
     }
 }
 
@@ -88,8 +100,15 @@ fn refuse(
     headers: &HeaderMap,
 ) -> Option<HttpProblem> {
     refuse_host(hosts, uri, headers)
-        .or_else(|| refuse_origin(method, uri, headers))
+        .or_else(|| {
+            if is_for_dev_pages(uri) { None } else { refuse_origin(hosts, method, uri, headers) }
+        })
         .or_else(|| refuse_shape(method, uri, headers))
+}
+
+/// Tells whether pages of the servers under care may ask for it; `dev_page` looks at their origin.
+fn is_for_dev_pages(uri: &Uri) -> bool {
+    uri.path() == dev_page::SCRIPT_PATH || uri.path().starts_with(dev_page::PREFIX)
 }
 
 /// Refuses names that are not ours, as a rebound one would be.
@@ -100,21 +119,28 @@ fn refuse_host(hosts: &AllowedHosts, uri: &Uri, headers: &HeaderMap) -> Option<H
     };
     let Some(host) = only(headers, &header::HOST) else { return misdirected() };
     let authority = uri.authority().map(|authority| authority.as_str());
-    match hosts.contains(host) && authority.is_none_or(|authority| authority == host) {
-        true => None,
-        false => misdirected(),
+    let is_ours = hosts.origin_of(host).is_some();
+    if is_ours && authority.is_none_or(|authority| authority == host) {
+        None
+    } else {
+        misdirected()
     }
 }
 
 /// Refuses requests that a page of another origin caused.
-fn refuse_origin(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<HttpProblem> {
+fn refuse_origin(
+    hosts: &AllowedHosts,
+    method: &Method,
+    uri: &Uri,
+    headers: &HeaderMap,
+) -> Option<HttpProblem> {
     let forbidden = || {
         let detail = "the request comes from a page of another origin";
         Some(HttpProblem::new(StatusCode::FORBIDDEN, detail))
     };
     if headers.contains_key(header::ORIGIN) {
-        let own = only(headers, &header::HOST).map(|host| format!("http://{host}"));
-        if only(headers, &header::ORIGIN) != own.as_deref() {
+        let own = only(headers, &header::HOST).and_then(|host| hosts.origin_of(host));
+        if own.is_none() || only(headers, &header::ORIGIN) != own {
             return forbidden();
         }
     }
@@ -164,7 +190,9 @@ fn refuse_shape(method: &Method, uri: &Uri, headers: &HeaderMap) -> Option<HttpP
     }
     let kind = only(headers, &header::CONTENT_TYPE).unwrap_or_default();
     let media = kind.split(';').next().unwrap_or_default().trim();
-    if !media.eq_ignore_ascii_case("application/json") {
+    // A browser asks before it lets a page send JSON elsewhere, and nothing here answers that.
+    let is_report = is_for_dev_pages(uri) && media.eq_ignore_ascii_case("text/plain");
+    if !is_report && !media.eq_ignore_ascii_case("application/json") {
         let detail = "only application/json is taken";
         return Some(HttpProblem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail));
     }
@@ -190,10 +218,11 @@ fn add_headers(headers: &mut HeaderMap) {
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
         (header::REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
         headers.insert(name, HeaderValue::from_static(value));
     }
+    let policy = HeaderName::from_static("cross-origin-resource-policy");
+    headers.entry(policy).or_insert(HeaderValue::from_static("same-origin"));
     headers.entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
 }
 
@@ -204,7 +233,8 @@ mod tests {
     /// Asks whether a request to `127.0.0.1:7717` is refused, and with which status.
     #[track_caller]
     fn check(method: &str, uri: &str, headers: &[(&str, &str)], want: Option<u16>) {
-        let hosts = AllowedHosts::of("127.0.0.1:7717".parse().unwrap());
+        let public = "https://box.example".parse().unwrap();
+        let hosts = AllowedHosts::of("127.0.0.1:7717".parse().unwrap(), Some(&public));
         let mut map = HeaderMap::new();
         for (name, value) in headers {
             let name = HeaderName::from_bytes(name.as_bytes()).unwrap();
@@ -237,6 +267,18 @@ mod tests {
     }
 
     #[test]
+    fn the_public_address_is_ours_with_its_own_origin_only() {
+        let public = ("host", "box.example");
+        check("GET", "/", &[public], None);
+        let own = ("origin", "https://box.example");
+        check("POST", "/api/answer-link", &[public, JSON, own], None);
+        for origin in ["http://box.example", "http://127.0.0.1:7717", "https://evil.example"] {
+            check("POST", "/api/answer-link", &[public, JSON, ("origin", origin)], Some(403));
+        }
+        check("POST", "/api/answer-link", &[HOST, JSON, own], Some(403));
+    }
+
+    #[test]
     fn other_names_are_not_ours() {
         for host in ["evil.example", "127.0.0.1", "127.0.0.1:80", "localhost", "localhost:7717."] {
             check("GET", "/", &[("host", host)], Some(421));
@@ -266,6 +308,19 @@ mod tests {
         check("POST", "/", &navigate, Some(403));
         let frame = [HOST, navigate[1], navigate[2], ("sec-fetch-dest", "iframe")];
         check("GET", "/", &frame, Some(403));
+    }
+
+    #[test]
+    fn dev_pages_reach_their_own_routes_and_nothing_else() {
+        let (dev, cross) = (("origin", "http://localhost:5173"), ("sec-fetch-site", "cross-site"));
+        let text = ("content-type", "text/plain;charset=UTF-8");
+        check("GET", "/salve.js", &[HOST, cross], None);
+        check("GET", "/dev-page/stream", &[HOST, dev, cross], None);
+        check("POST", "/dev-page/report", &[HOST, dev, cross, text], None);
+        check("POST", "/dev-page/report", &[("host", "evil.example"), dev, text], Some(421));
+        check("POST", "/api/session", &[HOST, text], Some(415));
+        check("GET", "/dev-page", &[HOST, dev], Some(403));
+        check("GET", "/salve.js/api", &[HOST, dev], Some(403));
     }
 
     #[test]

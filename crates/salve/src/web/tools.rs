@@ -9,9 +9,10 @@ use axum::response::{IntoResponse as _, Response};
 use axum::routing::MethodRouter;
 
 use super::AppState;
-use super::access::{AccessRight, Visitor};
+use super::access::Visitor;
 use super::problem::HttpProblem;
 use super::security::BODY_BYTES;
+use crate::page_access::AccessRight;
 
 /// The tools of one project.
 pub(super) struct NamedTools {

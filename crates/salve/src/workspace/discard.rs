@@ -1,50 +1,41 @@
 //! The user's own work that a repair threw away.
 //!
 //! `git stash`, `git reset --hard`, `git checkout .` and `git clean` take away everything that is
-//! not committed, the user's work among it. Of a repair only what it wrote is wanted, so the rest
-//! is given back. A repair that does nothing but take one edit back may mean exactly that, and is
+//! not committed, the user's work among it. Of a repair only what it wrote is wanted, so the rest is
+//! left out of its change. A repair that does nothing but take one edit back may mean exactly that, and is
 //! left to verification.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::error::{RestoreError, WorkspaceError};
-use super::give::Give;
+use super::error::WorkspaceError;
 use super::ignored::Ignored;
 use super::keep;
-use super::plan::Again;
 use super::tree::{Rel, TreeItem, WorkingTree};
 use super::{Snapshot, Workspace};
 
-impl Workspace {
-    /// Returns the commit that is checked out, if there is one.
-    pub fn commit(&self) -> Result<Option<String>, WorkspaceError> {
-        let args = ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"];
-        let answer = self.scanner.git.ask(&args)?;
-        Ok(answer.map(|id| String::from_utf8_lossy(&id).trim_end().to_owned()))
-    }
-
-    /// Gives back what was thrown away since a snapshot of the work on top of `commit`; returns
-    /// the files.
-    pub fn give_back_discarded(
-        &self,
-        before: &Snapshot,
-        commit: &str,
-    ) -> Result<Vec<String>, RestoreError> {
-        let now = self.now(before.name, before)?;
-        let committed = keep::committed(&self.scanner.git, &format!("{commit}:./"))?;
-        let lost = discarded(&committed, &before.tree, &now.tree);
-        let gone = gone(&before.ignored.tree, &now.ignored);
-        if lost.is_empty() && gone.is_empty() {
-            return Ok(Vec::new());
-        }
-        let left = Snapshot {
-            name: before.name,
-            tree: with(&before.tree, &now.tree, &lost),
-            ignored: Ignored::of(with(&before.ignored.tree, &now.ignored.tree, &gone)),
+/// Puts what a repair threw away of the user's work, since a snapshot of it, back into the state
+/// that the repair made; returns the files.
+pub(super) fn put_discarded_back(
+    workspace: &Workspace,
+    before: &Snapshot,
+    after: &mut Snapshot,
+) -> Result<Vec<Rel>, WorkspaceError> {
+    let committed =
+        match workspace.scanner.git.ask(&["rev-parse", "--verify", "--quiet", "HEAD:./"])? {
+            Some(_) => keep::committed(&workspace.scanner.git, "HEAD:./")?,
+            None => BTreeMap::new(),
         };
-        let give = Give::Repair { left: &left, again: Again::Overwrite };
-        Ok(self.restore(before, give)?.files)
-    }
+    let lost = if committed.is_empty() {
+        BTreeSet::new()
+    } else {
+        discarded(&committed, &before.tree, &after.tree)
+    };
+    let gone = gone(&before.ignored.tree, &after.ignored);
+    after.tree = with(&after.tree, &before.tree, &lost);
+    after.tree.add_parents();
+    after.ignored.tree = with(&after.ignored.tree, &before.ignored.tree, &gone);
+    after.ignored.tree.add_parents();
+    Ok(lost.into_iter().chain(gone).collect())
 }
 
 /// Returns the files in which the user's work since the last commit is gone.
@@ -66,9 +57,10 @@ fn discarded(
     };
     let lost: BTreeSet<Rel> = changed.iter().filter(is_lost).cloned().collect();
     let is_tracked = |path: &Rel| committed.contains_key(path);
-    match lost.len() == 1 && changed.len() == 1 && lost.iter().all(is_tracked) {
-        true => BTreeSet::new(),
-        false => lost,
+    if lost.len() == 1 && changed.len() == 1 && lost.iter().all(is_tracked) {
+        BTreeSet::new()
+    } else {
+        lost
     }
 }
 

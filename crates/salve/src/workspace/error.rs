@@ -28,13 +28,11 @@ pub enum WorkspaceError {
     Strange {
         /// The subcommand.
         command: String,
-        /// What it said.
         said: String,
     },
     /// A file or directory could not be used.
     #[error("cannot use {}", path.display())]
     Io {
-        /// The path.
         path: PathBuf,
         /// Why not.
         #[source]

@@ -32,6 +32,16 @@ enum GitConfigScope {
     Own,
 }
 
+/// Returns the settings of a repository of our own.
+pub(super) fn alone_config(format: Format) -> &'static str {
+    match format {
+        Format::Sha1 => "[core]\n\trepositoryformatversion = 0\n",
+        Format::Sha256 => {
+            "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n"
+        }
+    }
+}
+
 impl Git {
     /// Returns a git that finds its repository from `dir` up.
     pub(super) fn at(dir: &Path) -> Self {
@@ -49,12 +59,7 @@ impl Git {
             let part = store.join(part);
             fs::create_dir_all(&part).map_err(WorkspaceError::io(part))?;
         }
-        let config = match format {
-            Format::Sha1 => "[core]\n\trepositoryformatversion = 0\n",
-            Format::Sha256 => {
-                "[core]\n\trepositoryformatversion = 1\n[extensions]\n\tobjectformat = sha256\n"
-            }
-        };
+        let config = alone_config(format);
         for (name, text) in [("config", config), ("HEAD", "ref: refs/heads/main\n")] {
             fs::write(store.join(name), text).map_err(WorkspaceError::io(store.join(name)))?;
         }

@@ -3,7 +3,7 @@
 use super::error::{Back, RestoreError, WorkspaceError};
 use super::name::{Moment, Name};
 use super::plan::{self, Again, Both, RestoreExtent};
-use super::restore::{self, Stop};
+use super::restore::{self, LayPlace, Stop};
 use super::tree::show;
 use super::{Snapshot, Workspace};
 
@@ -91,10 +91,12 @@ impl Workspace {
         let main = &self.scanner.git;
         let vault = self.vault.existing();
         let dir = self.state_dir.as_path();
-        let seen = restore::stage(&self.scanner, (&plan.seen, &now.tree), (dir, main))?;
+        let seen =
+            restore::stage(&self.scanner, &plan.seen, &now.tree, LayPlace { dir, store: main })?;
         let store = vault.as_ref().unwrap_or(main);
         let expected = &now.ignored.tree;
-        let ignored = restore::stage(&self.scanner, (&plan.ignored, expected), (dir, store))?;
+        let ignored =
+            restore::stage(&self.scanner, &plan.ignored, expected, LayPlace { dir, store })?;
         Ok(seen.apply().and_then(|()| ignored.apply()))
     }
 
@@ -103,7 +105,7 @@ impl Workspace {
         let names = self.names(name.incident)?;
         let time = |other: &Name| match other.moment {
             Moment::Undone(time) if other.attempt == name.attempt => Some(time),
-            Moment::Undone(_) | Moment::Before | Moment::After => None,
+            Moment::Undone(_) | Moment::Before | Moment::InLayer | Moment::After => None,
         };
         let last = names.iter().filter_map(time).max().unwrap_or(0);
         Ok(name.at(Moment::Undone(last + 1)))

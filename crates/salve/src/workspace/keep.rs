@@ -18,25 +18,34 @@ use super::oid::Oid;
 use super::scan::Scanner;
 use super::tree::{Gap, Kind, Rel, TreeItem, Why, WorkingTree};
 
-/// Writes `tree` to the store and points the ref `at` to it; what it shares with a `base` is taken
-/// from there.
+/// Where a tree is kept.
+pub(super) struct KeepPlace<'a> {
+    pub(super) store: &'a Git,
+    /// The ref that is pointed to it.
+    pub(super) at: &'a str,
+    pub(super) name: Name,
+    /// What it shares with this is taken from there.
+    pub(super) base: Option<&'a Base>,
+}
+
+/// Writes `tree` to the store and points a ref to it.
 ///
 /// Content is read again while it is written, so `tree` is corrected where a file changed since;
 /// what went away or grew too large since is taken out.
 pub(super) fn keep(
     scanner: &Scanner,
-    (store, at): (&Git, &str),
-    (name, base): (Name, Option<&Base>),
+    place: &KeepPlace<'_>,
     tree: &mut WorkingTree,
 ) -> Result<(), WorkspaceError> {
-    let mut stored = base.map(Base::oids).unwrap_or_default();
+    let store = place.store;
+    let mut stored = place.base.map(Base::oids).unwrap_or_default();
     let oids = tree.items.values().map(|item| item.oid).filter(|oid| !stored.contains(oid));
     let asked = present(store, &oids.collect())?;
     stored.extend(asked);
     let args = ["fast-import", "--quiet", "--force", "--done", "--date-format=now"];
     store.feed(&args, |to| {
         send_blobs(scanner, tree, &stored, to)?;
-        send_commit((at, name), (tree, base), to).map_err(pipe)
+        send_commit(place, tree, to).map_err(pipe)
     })?;
     Ok(())
 }
@@ -102,8 +111,8 @@ fn gap(read: io::Result<(TreeItem, Vec<u8>)>) -> Option<Gap> {
 }
 
 fn send_commit(
-    (at, name): (&str, Name),
-    (tree, base): (&WorkingTree, Option<&Base>),
+    &KeepPlace { at, name, base, .. }: &KeepPlace<'_>,
+    tree: &WorkingTree,
     to: &mut dyn Write,
 ) -> io::Result<()> {
     let message = note::write(name, tree);

@@ -39,11 +39,18 @@ pub struct FileChange {
     pub lines: Option<u32>,
 }
 
-/// Compares two trees that `store` has, given with what it calls them.
+/// A tree, and what the store that has it calls it.
+#[derive(Clone, Copy)]
+pub(super) struct NamedTree<'a> {
+    pub(super) tree: &'a WorkingTree,
+    pub(super) name: &'a str,
+}
+
+/// Compares two trees that `store` has.
 pub(super) fn compare(
     store: &Git,
-    (before, from): (&WorkingTree, &str),
-    (after, to): (&WorkingTree, &str),
+    NamedTree { tree: before, name: from }: NamedTree<'_>,
+    NamedTree { tree: after, name: to }: NamedTree<'_>,
 ) -> Result<Vec<FileChange>, WorkspaceError> {
     let differing = before.differing(after);
     if differing.is_empty() {

@@ -11,6 +11,7 @@
 //! it changes anything, and changes nothing if something could not be given back. Salve's own
 //! files (`.salve`, `.dev-crash*`, `.dev-repair.lock`) are never part of either.
 
+mod attempts;
 mod discard;
 mod error;
 #[cfg(test)]
@@ -49,16 +50,16 @@ use salve_core::id::IncidentId;
 
 use crate::project::Project;
 
+pub use attempts::{AttemptChange, forget_after};
 pub use error::{Back, RestoreError, WorkspaceError};
 pub use give::{Give, RestoreSummary};
 pub use guard::{GitChange, GitGuard, GitPart, mend_git};
 pub use layer::{
-    LayerChange, LayerCommand, LayerError, LayerLaunch, LayerMeans, PrivateLayer, TakeOverError,
-    TakenOver, enter_layer,
+    LayerChange, LayerCommand, LayerError, LayerLaunch, LayerMeans, LayerSight, PrivateLayer,
+    TakeOverError, TakenOver, enter_layer,
 };
 pub use measure::{FileChange, FileFate};
 pub use name::{Moment, Name};
-pub use packages::{PackageGuard, PutBack};
 pub use patch::PatchError;
 pub use plan::Again;
 pub use shadow::{Confined, Shadow};
@@ -67,6 +68,8 @@ pub use tree::Why;
 
 use git::Git;
 use ignored::Ignored;
+use keep::KeepPlace;
+use measure::NamedTree;
 use scan::Scanner;
 use store::Vault;
 use tree::{WorkingTree, show};
@@ -200,7 +203,9 @@ impl Workspace {
         after: &Snapshot,
     ) -> Result<Vec<FileChange>, WorkspaceError> {
         let (from, to) = (before.name.to_ref(), after.name.to_ref());
-        measure::compare(&self.scanner.git, (&before.tree, &from), (&after.tree, &to))
+        let before = NamedTree { tree: &before.tree, name: &from };
+        let after = NamedTree { tree: &after.tree, name: &to };
+        measure::compare(&self.scanner.git, before, after)
     }
 
     /// Returns the ignored files that differ between two snapshots, as far as they are kept.
@@ -211,12 +216,17 @@ impl Workspace {
     ) -> Result<Vec<FileChange>, WorkspaceError> {
         let Some(store) = self.vault.existing() else { return Ok(Vec::new()) };
         // Where there was nothing to keep there may be no ref either.
-        let at = |snapshot: &Snapshot| match snapshot.ignored.tree.items.is_empty() {
-            true => self.scanner.format.empty_tree().to_owned(),
-            false => snapshot.name.to_ignored_ref(),
+        let at = |snapshot: &Snapshot| {
+            if snapshot.ignored.tree.items.is_empty() {
+                self.scanner.format.empty_tree().to_owned()
+            } else {
+                snapshot.name.to_ignored_ref()
+            }
         };
         let (from, to) = (at(before), at(after));
-        measure::compare(&store, (&before.ignored.tree, &from), (&after.ignored.tree, &to))
+        let before = NamedTree { tree: &before.ignored.tree, name: &from };
+        let after = NamedTree { tree: &after.ignored.tree, name: &to };
+        measure::compare(&store, before, after)
     }
 
     /// Returns the present state, with all that is in another whatever git says of it now.
@@ -233,10 +243,12 @@ impl Workspace {
         // First what git ignores: a snapshot that is there is there whole.
         if !ignored.tree.items.is_empty() || self.vault.existing().is_some() {
             let (store, at) = (self.vault.open()?, name.to_ignored_ref());
-            keep::keep(&self.scanner, (&store, &at), (*name, None), &mut ignored.tree)?;
+            let place = KeepPlace { store: &store, at: &at, name: *name, base: None };
+            keep::keep(&self.scanner, &place, &mut ignored.tree)?;
         }
         let (base, at) = (self.scanner.base(), name.to_ref());
-        keep::keep(&self.scanner, (&self.scanner.git, &at), (*name, base.as_ref()), tree)?;
+        let (store, base) = (&self.scanner.git, base.as_ref());
+        keep::keep(&self.scanner, &KeepPlace { store, at: &at, name: *name, base }, tree)?;
         self.scanner.remember(&at, tree);
         Ok(state)
     }

@@ -15,7 +15,10 @@ pub(super) const IGNORED_REFS: &str = "refs/salve-ignored";
 pub enum Moment {
     /// Before the remedy ran.
     Before,
-    /// When what it changed was measured.
+    /// What a remedy made of it, of which nothing is in the tree: it is in a private layer, or was
+    /// taken back because it did not help.
+    InLayer,
+    /// When what it changed was measured, or taken over.
     After,
     /// Before it was undone, the first, second… time.
     Undone(u32),
@@ -43,8 +46,8 @@ impl Name {
         Self { moment, ..self }
     }
 
-    /// Returns the hidden ref: `refs/salve/<incident>/<attempt>`, with `-after`, `-undone`,
-    /// `-undone-2`… at its end for the other moments.
+    /// Returns the hidden ref: `refs/salve/<incident>/<attempt>`, with `-layer`, `-after`,
+    /// `-undone`, `-undone-2`… at its end for the other moments.
     pub fn to_ref(self) -> String {
         format!("{REFS}/{}/{self}", self.incident)
     }
@@ -59,6 +62,7 @@ impl Name {
         let (incident, rest) = text.strip_prefix(REFS)?.strip_prefix('/')?.split_once('/')?;
         let (attempt, moment) = match rest.split_once('-') {
             None => (rest, Moment::Before),
+            Some((attempt, "layer")) => (attempt, Moment::InLayer),
             Some((attempt, "after")) => (attempt, Moment::After),
             Some((attempt, "undone")) => (attempt, Moment::Undone(1)),
             Some((attempt, other)) => {
@@ -74,6 +78,7 @@ impl fmt::Display for Name {
         write!(f, "{}", self.attempt)?;
         match self.moment {
             Moment::Before => Ok(()),
+            Moment::InLayer => f.write_str("-layer"),
             Moment::After => f.write_str("-after"),
             Moment::Undone(1) => f.write_str("-undone"),
             Moment::Undone(time) => write!(f, "-undone-{time}"),
@@ -93,6 +98,7 @@ mod tests {
         let id = "00000000-0000-0000-0000-000000000007";
         for (moment, tail) in [
             (Moment::Before, "3"),
+            (Moment::InLayer, "3-layer"),
             (Moment::After, "3-after"),
             (Moment::Undone(1), "3-undone"),
             (Moment::Undone(12), "3-undone-12"),

@@ -50,6 +50,7 @@ struct NotedMissing {
 pub(super) fn write(name: Name, tree: &WorkingTree) -> String {
     let title = match name.moment {
         Moment::Before => "before",
+        Moment::InLayer => "in the layer of",
         Moment::After => "after",
         Moment::Undone(_) => "before undoing",
     };

@@ -6,7 +6,6 @@
 //! its files last changed ([`edited`]).
 
 mod edited;
-mod kept;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -19,8 +18,6 @@ use std::time::SystemTime;
 use salve_core::event::Digest;
 
 use super::tree::{Rel, show};
-
-pub use kept::{PackageGuard, PutBack};
 
 /// Hidden directories that belong to the packages; tools keep in others what they like.
 const HIDDEN: [&str; 5] = [".bin", ".pnpm", ".prisma", ".store", ".bun"];
@@ -162,52 +159,6 @@ mod tests {
         let (first, since) = (now(), SystemTime::now());
         while now() == first || SystemTime::now() <= since {}
         since
-    }
-
-    #[test]
-    fn what_was_edited_is_put_back_and_what_was_installed_stays() {
-        let place = Place::new();
-        let outside = tempfile::tempdir().unwrap();
-        let shared = outside.path().join("run.js");
-        fs::write(&shared, "1").unwrap();
-        let (runner, other) = ("node_modules/r/run.js", "node_modules/r/lib/other.js");
-        let (plugin, loose) = (
-            ".venv/lib/python3.12/site-packages/p.py",
-            ".venv/lib/python3.12/site-packages/new.pth",
-        );
-        for path in [other, plugin, "node_modules/r/cli.js", "node_modules/r/README.md"] {
-            place.write(path, "1");
-        }
-        place.write(".venv/pyvenv.cfg", "");
-        fs::hard_link(&shared, place.root().join(runner)).unwrap();
-        let link = place.root().join("node_modules/.bin/r");
-        fs::create_dir_all(link.parent().unwrap()).unwrap();
-        std::os::unix::fs::symlink("../r/run.js", &link).unwrap();
-        let workspace = place.open();
-        let before = workspace.snapshot(name(1)).unwrap();
-        let guard = workspace.guard_packages(&before).unwrap().unwrap();
-        moment(&place);
-        assert_eq!(guard.put_back(), PutBack::default());
-
-        place.write(runner, "process.exit(0)");
-        fs::remove_file(place.root().join(other)).unwrap();
-        place.write(other, "2");
-        place.write(plugin, "2");
-        place.write(loose, "import os; os._exit(0)");
-        place.write("node_modules/new/index.js", "installed");
-        fs::remove_file(&link).unwrap();
-        std::os::unix::fs::symlink("../r/cli.js", &link).unwrap();
-        let done = guard.put_back();
-        assert_eq!((done.files.len(), done.left.len()), (4, 0), "{done:?}");
-        let read = |path: &str| fs::read_to_string(place.root().join(path)).ok();
-        for path in [runner, other, plugin] {
-            assert_eq!(read(path).as_deref(), Some("1"), "{path}");
-        }
-        assert_eq!(fs::read_to_string(shared).unwrap(), "1", "what others share is as it was");
-        assert_eq!(read(loose), None);
-        assert_eq!(read("node_modules/new/index.js").as_deref(), Some("installed"));
-        // An installation changes the links to programs too.
-        assert_eq!(fs::read_link(&link).unwrap(), Path::new("../r/cli.js"));
     }
 
     #[test]

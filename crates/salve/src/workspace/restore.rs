@@ -35,21 +35,31 @@ pub(super) struct Stop {
     pub(super) source: io::Error,
 }
 
-/// Checks that the plan can be worked off, and lays its files, which `store` has, ready in `stage`.
+/// Where files are laid ready, and from where.
+#[derive(Clone, Copy)]
+pub(super) struct LayPlace<'a> {
+    /// The directory for those that lie ready.
+    pub(super) dir: &'a Path,
+    /// The store that has what is in them.
+    pub(super) store: &'a Git,
+}
+
+/// Checks that the plan can be worked off, and lays its files ready.
 ///
 /// `expected` is the state that the plan was made for: a file that is anything else by the time it is
 /// its turn is somebody's work, and stops it all.
 pub(super) fn stage<'a>(
     scanner: &'a Scanner,
-    (plan, expected): (&'a RestorePlan, &'a WorkingTree),
-    (stage, store): (&Path, &Git),
+    plan: &'a RestorePlan,
+    expected: &'a WorkingTree,
+    lay: LayPlace<'_>,
 ) -> Result<Staged<'a>, RestoreError> {
     check_ways(scanner, plan)?;
     check_rights(scanner, plan)?;
-    let lair = ScratchDir::make(&stage.join("staged"))?;
+    let lair = ScratchDir::make(&lay.dir.join("staged"))?;
     let items: Vec<_> = plan.write.values().collect();
     let oids: Vec<Oid> = items.iter().map(|item| item.oid).collect();
-    keep::contents(store, &oids, |at, content| {
+    keep::contents(lay.store, &oids, |at, content| {
         let path = lair.dir().join(at.to_string());
         let item = items[at];
         let made = match item.kind {

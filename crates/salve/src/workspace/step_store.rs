@@ -13,9 +13,10 @@ use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use super::error::WorkspaceError;
-use super::git::Git;
+use super::git::{Git, alone_config};
 use super::oid::Format;
 
 /// What no workspace has, whatever the user's own rules ignore.
@@ -44,6 +45,15 @@ pub struct StepStore {
     workspace: PathBuf,
     /// Where in the repository the project is.
     prefix: PathBuf,
+    /// The last checkpoint that was kept or asked for, so that git need not be asked again.
+    last: Mutex<Option<KeptTree>>,
+}
+
+/// The tree before a step.
+#[derive(Clone, Debug)]
+struct KeptTree {
+    before: usize,
+    tree: String,
 }
 
 /// What a step changed.
@@ -142,7 +152,7 @@ impl StepStore {
         let prefix = fs::read(&prefix).map_err(WorkspaceError::io(prefix))?;
         let prefix = PathBuf::from(std::ffi::OsString::from_vec(prefix));
         let git = Git::alone_over(&workspace, &store);
-        Ok(Self { git, store, workspace, prefix })
+        Ok(Self { git, store, workspace, prefix, last: Mutex::default() })
     }
 
     fn begin(
@@ -194,10 +204,16 @@ impl StepStore {
 
     /// Returns where the steps run: what stands for the project's directory.
     pub fn dir(&self) -> PathBuf {
-        match self.prefix.as_os_str().is_empty() {
-            true => self.workspace.clone(),
-            false => self.workspace.join(&self.prefix),
+        if self.prefix.as_os_str().is_empty() {
+            self.workspace.clone()
+        } else {
+            self.workspace.join(&self.prefix)
         }
+    }
+
+    /// Returns the path by which a file is known that is named from where the steps run.
+    pub fn path_of(&self, file: &str) -> PathBuf {
+        self.prefix.join(file.strip_prefix("./").unwrap_or(file))
     }
 
     /// Tells whether the directory in which the steps run is no longer there.
@@ -215,15 +231,32 @@ impl StepStore {
     pub fn mend_repository(&self) -> Result<(), WorkspaceError> {
         let head = fs::read(self.store.join("salve-head")).unwrap_or_default();
         let dot_git = self.workspace.join(".git");
+        if self.is_as_made(&dot_git, &head) {
+            return Ok(());
+        }
         let seen = Git::alone_over(&self.workspace, &dot_git);
-        let is_well = match head.is_empty() {
-            true => dot_git.exists(),
-            false => matches!(
-                seen.ask(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]),
-                Ok(Some(_))
-            ),
+        let is_well = if head.is_empty() {
+            dot_git.exists()
+        } else {
+            matches!(seen.ask(&["rev-parse", "--quiet", "--verify", "HEAD^{commit}"]), Ok(Some(_)))
         };
         if is_well { Ok(()) } else { self.make_repository() }
+    }
+
+    /// Returns whether the repository that the steps see is plainly the one that was made.
+    fn is_as_made(&self, dot_git: &Path, head: &[u8]) -> bool {
+        let format = if head.len() > 40 { Format::Sha256 } else { Format::Sha1 };
+        let reads = |name: &str, want: &[u8]| {
+            fs::read(dot_git.join(name)).is_ok_and(|text| text.trim_ascii_end() == want)
+        };
+        let objects = self.store.join("objects").into_os_string().into_vec();
+        let has = |name: &str| dot_git.join(name).exists();
+        let is_there = ["config", "index", "refs", "objects"].into_iter().all(has);
+        !head.is_empty()
+            && is_there
+            && reads("HEAD", head)
+            && reads("objects/info/alternates", &objects)
+            && reads("config", alone_config(format).trim_end().as_bytes())
     }
 
     /// Returns the root of the workspace, from which the paths of changed files are told.
@@ -244,10 +277,20 @@ impl StepStore {
 
     /// Returns the hash of the tree before a step: the last checkpoint's, or the starting one.
     pub fn tree_before(&self, step: usize) -> Result<String, WorkspaceError> {
-        match step.checked_sub(1) {
-            Some(done) => self.tree_of(&step_ref(done)),
-            None => self.tree_of("refs/salve/start"),
+        let known = self.last().clone().filter(|kept| kept.before == step);
+        if let Some(kept) = known {
+            return Ok(kept.tree);
         }
+        let tree = match step.checked_sub(1) {
+            Some(done) => self.tree_of(&step_ref(done))?,
+            None => self.tree_of("refs/salve/start")?,
+        };
+        *self.last() = Some(KeptTree { before: step, tree: tree.clone() });
+        Ok(tree)
+    }
+
+    fn last(&self) -> std::sync::MutexGuard<'_, Option<KeptTree>> {
+        self.last.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn tree_of(&self, name: &str) -> Result<String, WorkspaceError> {
@@ -256,12 +299,25 @@ impl StepStore {
 
     /// Returns what changed from one tree to another.
     pub fn diff(&self, from: &str, to: &str) -> Result<StepDiff, WorkspaceError> {
-        let mut args = vec!["diff-tree", "-r", "-p", "--binary", "--full-index", "--find-renames"];
-        args.extend(["--no-color", "--no-ext-diff", "--no-textconv", "--no-relative"]);
-        args.extend(["--src-prefix=a/", "--dst-prefix=b/", from, to]);
-        let patch = self.git.read(&args)?;
-        let raw = self.git.read(&["diff-tree", "-r", "-z", "--raw", "--no-renames", from, to])?;
-        Ok(StepDiff { patch, files: changed_paths(&raw) })
+        if from == to {
+            return Ok(StepDiff { patch: Vec::new(), files: Vec::new() });
+        }
+        let mut args = vec!["diff-tree", "-r", "-z", "--raw", "-p", "--binary", "--full-index"];
+        args.extend(["--find-renames", "--no-color", "--no-ext-diff", "--no-textconv"]);
+        args.extend(["--no-relative", "--src-prefix=a/", "--dst-prefix=b/", from, to]);
+        Ok(raw_and_patch(&self.git.read(&args)?))
+    }
+
+    /// Returns how many lines changed from one tree to another; nothing where a file has no lines.
+    pub fn changed_lines(&self, from: &str, to: &str) -> Result<Option<u64>, WorkspaceError> {
+        let counted = self.git.read(&["diff-tree", "-r", "--numstat", "--no-renames", from, to])?;
+        let counted = String::from_utf8_lossy(&counted).into_owned();
+        let count = |word: Option<&str>| word.and_then(|word| word.parse::<u64>().ok());
+        let lines = counted.lines().map(|line| {
+            let mut words = line.split('\t');
+            Some(count(words.next())?.saturating_add(count(words.next())?))
+        });
+        Ok(lines.sum())
     }
 
     /// Keeps a tree as what a step left.
@@ -271,9 +327,15 @@ impl StepStore {
             None => "refs/salve/start".to_owned(),
         };
         let commit = self.commit(tree, Some(&parent), message)?;
-        self.git.read(&["update-ref", &step_ref(step), &commit])?;
         // What the user takes over, commit by commit: `git fetch <store> result`.
-        self.git.read(&["update-ref", "refs/heads/result", &commit]).map(drop)
+        let refs = [step_ref(step), "refs/heads/result".to_owned()];
+        let lines: String = refs.map(|name| format!("update {name} {commit}\n")).concat();
+        *self.last() = None;
+        self.git.feed(&["update-ref", "--stdin"], |to| {
+            to.write_all(lines.as_bytes()).map_err(WorkspaceError::io(&self.store))
+        })?;
+        *self.last() = Some(KeptTree { before: step + 1, tree: tree.to_owned() });
+        Ok(())
     }
 
     fn commit(
@@ -336,9 +398,10 @@ impl StepStore {
                 let listed = self.git.read(&["ls-files", "--stage", "--", &file.path])?;
                 let listed = String::from_utf8_lossy(&listed).into_owned();
                 let is_gone = file.mode == "000000";
-                let is_as_it_was = match is_gone {
-                    true => listed.is_empty(),
-                    false => listed.starts_with(&format!("{} {} ", file.mode, file.checksum)),
+                let is_as_it_was = if is_gone {
+                    listed.is_empty()
+                } else {
+                    listed.starts_with(&format!("{} {} ", file.mode, file.checksum))
                 };
                 if !is_as_it_was {
                     let said = format!("{} is not what the step left", file.path);
@@ -365,10 +428,7 @@ impl StepStore {
     /// Gives the workspace the state of a tree, if it has another: a verification may have left
     /// something.
     pub fn check_out_if_changed(&self, tree: &str) -> Result<(), WorkspaceError> {
-        match self.tree()? == tree {
-            true => Ok(()),
-            false => self.check_out(tree),
-        }
+        if self.tree()? == tree { Ok(()) } else { self.check_out(tree) }
     }
 
     /// Makes the repository that the steps see: the user's history, and settings of its own. Even
@@ -412,19 +472,45 @@ fn one_line(answer: &[u8]) -> String {
     String::from_utf8_lossy(answer).trim_end().to_owned()
 }
 
-/// Reads what `git diff-tree --raw -z` lists.
-fn changed_paths(raw: &[u8]) -> Vec<ChangedPath> {
-    let mut parts = raw.split(|&byte| byte == 0);
+/// Reads what `git diff-tree --raw -z -p` tells: the files, then the patch. A rename is a file that is
+/// gone and one that is new.
+fn raw_and_patch(told: &[u8]) -> StepDiff {
     let mut files = Vec::new();
-    while let (Some(about), Some(path)) = (parts.next(), parts.next()) {
-        let about = String::from_utf8_lossy(about).into_owned();
+    let mut rest = told;
+    // An empty part stands between the files and the patch.
+    while rest.first() == Some(&b':') {
+        let about = next_part(&mut rest);
         let mut words = about.trim_start_matches(':').split(' ');
         let (_, mode, _) = (words.next(), words.next(), words.next());
-        let (Some(mode), Some(checksum)) = (mode, words.next()) else { continue };
-        let path = String::from_utf8_lossy(path).into_owned();
-        files.push(ChangedPath { path, mode: mode.to_owned(), checksum: checksum.to_owned() });
+        let (Some(mode), Some(checksum), Some(how)) = (mode, words.next(), words.next()) else {
+            break;
+        };
+        let first = next_part(&mut rest);
+        let changed = |path: String, mode: &str, checksum: &str| ChangedPath {
+            path,
+            mode: mode.to_owned(),
+            checksum: checksum.to_owned(),
+        };
+        match how.chars().next() {
+            Some('R') => {
+                files.push(changed(first, "000000", &"0".repeat(checksum.len())));
+                files.push(changed(next_part(&mut rest), mode, checksum));
+            }
+            Some('C') => files.push(changed(next_part(&mut rest), mode, checksum)),
+            Some(_) | None => files.push(changed(first, mode, checksum)),
+        }
     }
-    files
+    files.sort_by(|one, other| one.path.cmp(&other.path));
+    let patch = rest.strip_prefix(b"\0").unwrap_or(rest).to_vec();
+    StepDiff { patch, files }
+}
+
+/// Takes what stands before the next zero.
+fn next_part(rest: &mut &[u8]) -> String {
+    let end = rest.iter().position(|&byte| byte == 0).unwrap_or(rest.len());
+    let part = String::from_utf8_lossy(&rest[..end]).into_owned();
+    *rest = rest.get(end + 1..).unwrap_or_default();
+    part
 }
 
 #[cfg(test)]

@@ -9,7 +9,8 @@ use crate::mcp::Client;
 
 /// Reports a step for the present attempt and returns the answer.
 fn mark(client: &mut Client, id: &Value, phase: &str, size: Option<(u32, u32)>) -> Value {
-    let mut step = json!({ "repairId": id, "phase": phase });
+    // What a newer client sends besides is no mistake.
+    let mut step = json!({ "repairId": id, "phase": phase, "mood": "good" });
     if let Some((files, lines)) = size {
         step["filesChanged"] = files.into();
         step["linesChanged"] = lines.into();
@@ -63,7 +64,7 @@ fn an_agent_repairs_the_server_and_every_phase_is_told_in_order() {
     let told = bench.told(bench.incidents()[0]);
     let message = |phase: &str| told.iter().find(|(name, _)| *name == phase).unwrap().1.as_str();
     assert_eq!(message("crash_detected"), "Dev server crashed (exit 1)");
-    assert_eq!(message("repair_started"), "Repair session started — waiting for Claude Code");
+    assert_eq!(message("repair_started"), "Repair session started — waiting for an agent");
     assert_eq!(message("agent_started"), "Claude Code engaged — reading crash details");
     let wrote = "File writes complete — waiting for watchers to settle...";
     assert_eq!(message("agent_wrote_files"), wrote);
@@ -264,9 +265,9 @@ fn of_two_sessions_the_second_may_finish_what_the_first_began() {
 }
 
 #[test]
-fn a_session_that_dies_in_the_middle_is_not_waited_for_longer_than_for_any() {
+fn a_session_that_dies_after_it_edited_is_judged_at_once() {
     let bench = Bench::new();
-    let mut run = bench.dev(&[("AGENT_WRITE_TIMEOUT_MS", "300")]);
+    let mut run = bench.dev(&[]);
     run.until("awaiting_agent");
     let mut client = Client::hello(&bench.project, "claude-code");
     let id = take_up(&mut client)["repairId"].clone();
@@ -276,7 +277,7 @@ fn a_session_that_dies_in_the_middle_is_not_waited_for_longer_than_for_any() {
     run.until("recovered");
     let told = bench.told(bench.incidents()[0]);
     let ready = &told.iter().find(|(name, _)| *name == "ready_to_restart").unwrap().1;
-    assert!(ready.contains("Claude Code did not finish in time"), "{ready}");
+    assert!(ready.contains("(1 file, 3 lines changed)"), "{ready}");
     wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
     let proven = Phase::Closed(IncidentOutcome::Recovered(Proof::Proven));
     assert_eq!(bench.incident().phase(), proven, "what it had written helped, and was measured");

@@ -8,6 +8,7 @@ use serde_json::json;
 
 use crate::bench::{BROKEN, Bench, MENDED, REPAIRED, is_alive, signal, wait_until};
 use crate::mcp::Client;
+use crate::support::has_process;
 
 /// Mends the server, as an agent's edit does.
 const MEND: &str = "printf 'exec sleep 300\\n' > app.sh\n";
@@ -132,12 +133,46 @@ fn an_agent_that_changes_nothing_is_no_agent_and_the_server_is_restarted() {
     run.until("recovered");
     let told = bench.told(bench.incidents()[0]);
     let ready = &told.iter().find(|(name, _)| *name == "ready_to_restart").unwrap().1;
-    assert!(ready.starts_with("No agent activity"), "{ready}");
+    assert!(ready.starts_with("Codex changed nothing — restarting in"), "{ready}");
+    let started = &told.iter().find(|(name, _)| *name == "repair_started").unwrap().1;
+    assert!(started.ends_with("waiting for Codex"), "{started}");
     wait_until("the end", || matches!(bench.incident().phase(), Phase::Closed(_)));
     assert_eq!(
         bench.incident().phase(),
         Phase::Closed(IncidentOutcome::Recovered(Proof::Transient))
     );
+}
+
+#[test]
+fn code_that_no_agent_changed_is_started_again_once_and_not_with_every_attempt() {
+    let bench = Bench::with_own("codex", &CODEX.replace("EDIT\n", ""));
+    bench.project.write("app.sh", format!("echo x >> ran\n{BROKEN}"));
+    bench.project.write(".gitignore", "ran\n");
+    let run = bench.dev(&[("REPAIR_COOLDOWN_MS", "1")]);
+    assert_eq!(run.wait().0, Some(3));
+    assert_eq!(bench.launched().len(), 2, "it is asked twice at most");
+    assert_eq!(bench.read("ran"), "x\nx\n", "the crash, and one more start");
+}
+
+#[test]
+fn an_agent_whose_service_is_busy_is_called_again_without_using_up_an_attempt() {
+    let busy = r#"
+if [ ! -e "$HOME/been" ]; then
+  : > "$HOME/been"
+  echo '{"type":"system","subtype":"api_retry","attempt":1,"max_retries":10,"retry_delay_ms":500,"error_status":529,"error":"overloaded"}'
+  echo '{"type":"result","subtype":"success","is_error":true,"result":"API Error: 529 Overloaded","total_cost_usd":0.01,"usage":{"input_tokens":7,"output_tokens":0}}'
+  exit 1
+fi
+"#;
+    let script = format!("{busy}{}", CLAUDE.replace("EDIT\n", MEND));
+    let bench = Bench::with_own("claude", &script);
+    let mut run = bench.dev(&[]);
+    let said = run.until_said("its service is busy");
+    assert!(said.contains("called again in 2 s"), "{said}");
+    run.until("recovered");
+    assert_eq!(bench.launched().len(), 2);
+    let Amounts { attempts, tokens, money_micros, .. } = bench.incident().ledger().spent();
+    assert_eq!((attempts, tokens, money_micros), (1, 1627, 52_300), "both runs are paid for");
 }
 
 #[test]
@@ -199,12 +234,20 @@ fn what_did_not_help_stays_where_that_is_wanted() {
 /// An agent that starts a process which leaves its session, and then waits for ever.
 const ENDLESS: &str = r#"
 echo '{"type":"system","subtype":"init","session_id":"s"}'
-setsid sh -c 'echo $$ >> pids; exec sleep 300' &
-while ! [ -s pids ]; do sleep 0.01; done
+setsid sh -c 'echo x >> ../up; while :; do sleep 1; done' "$0" &
+while ! [ -s ../up ]; do sleep 0.01; done
 echo 'half done' > app.sh
-echo $$ >> pids
+echo x >> ../up
 while :; do sleep 1; done
 "#;
+
+/// Waits until the endless agent and what it started are at work; returns the words by which they are known.
+fn at_work(bench: &Bench) -> String {
+    wait_until("the agent", || bench.read("../up").lines().count() == 2);
+    let program = bench.project.home().join("bin/claude").to_string_lossy().into_owned();
+    assert!(has_process(&program));
+    program
+}
 
 /// **Invariant:** An agent ends with Salve, with its incident and with its time.
 #[test]
@@ -215,7 +258,7 @@ fn an_agent_ends_with_salve_with_the_incident_and_with_its_time() {
         let mut run =
             bench.dev(&[("SALVE_AGENT_WALL_LIMIT_MS", limit), ("REPAIR_MAX_ATTEMPTS", "1")]);
         run.until("awaiting_agent");
-        let pids = bench.numbers("pids", 2);
+        let agent = at_work(&bench);
         match how {
             "ctrl-c" => assert_eq!(run.end().0, Some(130)),
             "abort" => {
@@ -229,22 +272,21 @@ fn an_agent_ends_with_salve_with_the_incident_and_with_its_time() {
                 wait_until("the way back", || bench.read("app.sh") == BROKEN);
             }
         }
-        assert!(pids.iter().all(|pid| !is_alive(*pid)), "{how}: {pids:?}");
+        assert!(!has_process(&agent), "{how}");
     }
 }
 
 #[test]
-fn a_killed_salve_leaves_no_agent_and_what_it_did_is_judged_by_the_next() {
+fn a_killed_salve_leaves_no_agent_and_what_it_did_goes_with_it() {
     let bench = Bench::with_own("claude", &ENDLESS.replace("half done", "exit 9"));
     let mut run = bench.dev(&[]);
     run.until("awaiting_agent");
-    let pids = bench.numbers("pids", 2);
+    let agent = at_work(&bench);
     wait_until("its start on record", || bench.launched().len() == 1);
     run.kill();
     bench.stand_in("claude", &CLAUDE.replace("EDIT\n", MEND));
+    wait_until("the agent's end", || !has_process(&agent));
     let mut run = bench.dev(&[]);
-    run.until("failed");
-    assert!(pids.iter().all(|pid| !is_alive(*pid)), "{pids:?}");
     run.until("recovered");
     assert_eq!(bench.launched().len(), 2, "once for each attempt, never twice for one");
     assert_eq!(bench.incidents().len(), 1);
@@ -255,10 +297,10 @@ fn the_worker_killed_alone_takes_its_agent_with_it() {
     let bench = Bench::with_own("claude", ENDLESS);
     let mut run = bench.dev(&[]);
     run.until("awaiting_agent");
-    let pids = bench.numbers("pids", 2);
+    let agent = at_work(&bench);
     signal("KILL", run.worker());
     run.wait();
-    assert!(pids.iter().all(|pid| !is_alive(*pid)), "{pids:?}");
+    assert!(!has_process(&agent));
 }
 
 #[test]
@@ -332,45 +374,44 @@ fn a_session_that_listens_is_given_the_repair_and_when_it_dies_an_agent_is_start
 }
 
 #[test]
-fn a_session_that_listens_and_does_nothing_has_one_attempt() {
+fn a_session_that_listens_and_does_nothing_costs_no_attempt() {
     let bench = Bench::with_own("codex", &CODEX.replace("EDIT\n", MEND));
     assert!(bench.project.run(&["events", "note", "hello"]).status.success());
     let _idle = Client::hello(&bench.project, "claude-code");
     wait_until("a session", || !bench.kind("agent_attached").is_empty());
     let mut run = bench.dev(&[("AGENT_ENGAGE_TIMEOUT_MS", "300")]);
-    run.until("failed");
-    assert!(bench.launched().is_empty(), "the first is theirs");
     run.until("recovered");
     assert_eq!(bench.launched().len(), 1);
+    assert_eq!(bench.incident().ledger().spent().attempts, 1);
+    assert!(!run.phases.contains(&"failed".to_owned()), "{:?}", run.phases);
 }
 
 #[test]
-fn what_an_agent_does_to_the_settings_waits_for_a_person() {
+fn what_an_agent_does_to_the_settings_is_left_out_and_told() {
     let edit =
         format!("{MEND}printf '[recovery]\\nauto_approve = [\"git push\"]\\n' >> salve.toml\n");
     let bench = Bench::with_own("codex", &CODEX.replace("EDIT\n", &edit));
     let mut run = bench.dev(&[]);
-    let said = run.until_said("salve config accept");
+    run.until_said("the agent also wanted to change salve.toml");
     run.until("recovered");
     drop(run);
-    let shown = bench.project.run(&["config", "show", "recovery.auto_approve"]);
-    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
-    assert!(!shown.contains("git push"), "{shown}");
-    let digest = said.rsplit(' ').next().unwrap();
-    let accepted = bench.project.run(&["config", "accept", digest]);
-    assert!(accepted.status.success(), "{accepted:?}");
+    assert!(!bench.read("salve.toml").contains("git push"));
 }
 
 #[test]
 fn agents_work_one_at_a_time_and_the_other_server_waits_for_its_turn() {
+    // Its own directory is what an agent shares with whoever is outside of its layer.
     let edit = r#"
-echo begin >> "$HOME/turns"
-while [ "$(grep -c begin "$HOME/turns")" -eq 1 ] && ! [ -e go ]; do sleep 0.02; done
+own="$HOME/.claude"
+echo begin >> "$own/turns"
+while [ "$(grep -c begin "$own/turns")" -eq 1 ] && ! [ -e "$own/go" ]; do sleep 0.02; done
 case "$*" in *'"one"'*) file=one.sh;; *) file=two.sh;; esac
 printf 'exec sleep 300\n' > $file
-echo end >> "$HOME/turns"
+echo end >> "$own/turns"
 "#;
     let bench = Bench::with_own("claude", &CLAUDE.replace("EDIT\n", edit));
+    let own = bench.project.home().join(".claude");
+    std::fs::create_dir_all(&own).unwrap();
     for name in ["one", "two"] {
         bench.project.write(&format!("{name}.sh"), BROKEN);
     }
@@ -384,9 +425,9 @@ echo end >> "$HOME/turns"
     let mut run = bench.dev_all(&[]);
     run.until("awaiting_agent");
     wait_until("two incidents", || bench.incidents().len() == 2);
-    let turns = || std::fs::read_to_string(bench.project.home().join("turns")).unwrap_or_default();
+    let turns = || std::fs::read_to_string(own.join("turns")).unwrap_or_default();
     wait_until("a first turn", || turns() == "begin\n");
-    bench.project.write("go", "");
+    std::fs::write(own.join("go"), "").unwrap();
     run.until("recovered");
     run.until("recovered");
     assert_eq!(turns(), "begin\nend\nbegin\nend\n");
@@ -398,13 +439,12 @@ fn nothing_is_judged_while_the_agent_that_says_it_has_finished_still_runs() {
     let script = format!(
         "{}{}",
         BY_MCP.replace("EDIT\n", MEND),
-        "echo $$ >> \"$HOME/pids\"\nwhile :; do date >> late.txt; sleep 0.05; done\n"
+        "while :; do date >> late.txt; sleep 0.05; done\n"
     );
     let bench = Bench::with_own("claude", &script);
     let mut run = bench.dev(&[]);
     run.until("restarting");
-    let pid = std::fs::read_to_string(bench.project.home().join("pids")).unwrap();
-    assert!(!is_alive(pid.trim().parse().unwrap()));
+    assert!(!bench.launched().into_iter().any(is_alive));
     run.until("recovered");
     let id = bench.incidents()[0].to_string();
     drop(run);

@@ -39,6 +39,13 @@ fn ways() -> Vec<(&'static str, &'static str)> {
         ),
         ("homeless", "env -i PATH=\"$PATH\" \"$@\""),
         ("other program", "cp \"$1\" ./salve2; shift; ./salve2 \"$@\""),
+        ("loader", "$(ls /lib64/ld-linux*.so* /lib/ld-linux*.so* 2>/dev/null | head -1) \"$@\""),
+        (
+            "memory",
+            "python3 -c 'import os, sys; f = os.memfd_create(\"x\", 0); \
+             os.write(f, open(sys.argv[1], \"rb\").read()); \
+             os.execv(\"/proc/self/fd/%d\" % f, sys.argv[1:])' \"$@\"",
+        ),
     ];
     if has_namespaces() {
         ways.extend([
@@ -169,4 +176,101 @@ fn a_new_key_leaves_what_was_said_as_history_that_allows_nothing() {
     assert!(told.contains("no seal that holds"), "{told}");
     ward.heal(&[]);
     assert!(!ward.project.dir().join("ran").exists(), "the old key's yes runs nothing");
+}
+
+/// Sends the request in the file `ask` to the page and prints the answer's first line; each way once.
+const BY_PAGE: &str = r#"
+import os, socket, sys, time
+way, host, port, asked = sys.argv[1], '127.0.0.1', int(sys.argv[2]), open(sys.argv[3], 'rb').read()
+if way == 'mapped':
+    s = socket.socket(socket.AF_INET6); s.connect(('::ffff:127.0.0.1', port))
+else:
+    s = socket.create_connection((host, port))
+if way == 'hidden':
+    import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+if way == 'orphan' and os.fork(): os._exit(0)
+if way == 'orphan': os.setsid()
+s.sendall(asked)
+if way == 'gone': os._exit(0)
+said = b''
+while True:
+    part = s.recv(65536)
+    if not part: break
+    said += part
+open(sys.argv[3] + '.' + way, 'wb').write(said)
+"#;
+
+/// **Invariant:** No token of the page decides in the hands of what Salve started.
+#[test]
+fn what_salve_started_decides_nothing_by_the_page() {
+    let ward = waiting();
+    let page = crate::web::Page::of(&ward.project);
+    let token = crate::web::token(&ward.project, "operator");
+    let (id, question) = crate::web::first_question(&page, &token);
+    let ask = &question["ask"];
+    let yes = serde_json::json!({
+        "answer": "approve", "question": ask["number"], "digest": ask["digest"],
+    });
+    let (path, host, body) = (format!("/api/incidents/{id}/answer"), &page.host, yes.to_string());
+    let request = format!(
+        "POST {path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\ncontent-type: application/json\r\n\
+         authorization: Bearer {token}\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    );
+    ward.project.write("../ask", request);
+    ward.project.write("../by_page.py", BY_PAGE);
+    let port = host.rsplit(':').next().unwrap();
+    let ways = ["plain", "mapped", "hidden", "orphan"];
+    let one = |way: &&str| {
+        format!(
+            "python3 ../by_page.py {way} {port} ../ask\nwhile ! test -e ../ask.{way}; do sleep 0.01; done\n"
+        )
+    };
+    let script: String = ways.iter().map(one).collect();
+    ward.project
+        .write("other.sh", format!("python3 ../by_page.py gone {port} ../ask\n{script}exit 0\n"));
+    ward.heal(&["--", "sh", "other.sh"]).expect(0, &["green"]);
+    for way in ways {
+        let told = ward.read(&format!("../ask.{way}"));
+        assert!(
+            told.starts_with("HTTP/1.1 403") && told.contains("may not decide"),
+            "{way}: {told}"
+        );
+    }
+    assert!(!ward.salve(&["events", "--kind", "approved"]).contains("approved"));
+    let answer = page.post(&path, &token, &yes);
+    assert_eq!(answer.status, 200, "a person's process can: {answer:?}");
+    ward.heal(&[]).expect(0, &["healed"]);
+}
+
+/// **Invariant:** A door that somebody planted keeps nobody from answering.
+#[test]
+fn a_planted_door_keeps_nobody_waiting() {
+    let ward = waiting();
+    // The project's name among the doors is that of its lock, which a word that was said leaves.
+    ward.salve(&["config", "accept", "0000"]);
+    let doors = ward.project.home().join("data/salve/doors");
+    let lock = std::fs::read_dir(&doors).unwrap().flatten().map(|entry| entry.path());
+    let lock =
+        lock.filter(|path| path.extension().is_some_and(|end| end == "lock")).last().unwrap();
+    let name = lock.file_stem().unwrap().to_string_lossy().into_owned();
+    let plant = format!(
+        "import socket, time\nall = []\nfor pid in (1, {me}):\n    s = socket.socket(socket.AF_UNIX)\n    \
+         s.bind('{doors}/{name}-%d-7.sock' % pid); s.listen(64); all.append(s)\nprint('there', flush=True)\n\
+         time.sleep(600)",
+        me = std::process::id(),
+        doors = doors.display(),
+    );
+    let mut planted =
+        Command::new("python3").args(["-c", &plant]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    std::io::BufRead::read_line(
+        &mut std::io::BufReader::new(planted.stdout.take().unwrap()),
+        &mut line,
+    )
+    .unwrap();
+    let said = ward.salve(&["approve"]);
+    planted.kill().unwrap();
+    planted.wait().unwrap();
+    assert!(said.contains("said yes"), "{said}");
 }

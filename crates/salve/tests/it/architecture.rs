@@ -136,3 +136,140 @@ fn every_test_and_place_that_is_named_is_there() {
         assert!(repository().join(place).exists(), "there is no {place}");
     }
 }
+
+/// Returns the shipped sources of the crates that programs are made of, with the crate's name.
+fn shipped() -> Vec<(&'static str, PathBuf)> {
+    let of = |name| {
+        let files = sources(&repository().join("crates").join(name).join("src")).into_iter();
+        files.filter(|path| !is_of_tests(path)).map(move |path| (name, path))
+    };
+    ["salve", "salve-core"].into_iter().flat_map(of).collect()
+}
+
+fn is_of_tests(path: &Path) -> bool {
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    name.ends_with("tests") || ["testing", "in_memory", "contract"].contains(&name.as_ref())
+}
+
+/// Returns the word behind a prefix at the beginning of a line, visibility and the like left out.
+fn defined<'l>(line: &'l str, kinds: &[&str]) -> Option<&'l str> {
+    let mut words = line.split([' ', '(', '<', ':', '{', ';']).filter(|word| !word.is_empty());
+    let skipped =
+        |word: &&str| ["pub", "crate)", "super)", "in", "async", "const", "unsafe"].contains(word);
+    let kind = words.find(|word| !skipped(word) && !word.starts_with("crate::"))?;
+    kinds.contains(&kind).then(|| words.next()).flatten()
+}
+
+/// A type with more methods than this, about forty, has more than one responsibility.
+const MOST_METHODS: usize = 42;
+
+/// The one that has more, until its private layers stand beside it.
+const LARGER: [(&str, usize); 1] = [("Workspace", 55)];
+
+#[test]
+fn no_type_has_more_methods_than_one_responsibility_needs() {
+    let mut methods: BTreeMap<(&str, String), usize> = BTreeMap::new();
+    for (of, path) in shipped() {
+        let mut owner = None;
+        for line in code(&path).lines() {
+            if let Some(head) = line.strip_prefix("impl") {
+                let head = head.rsplit_once(" for ").map_or(head, |(_, own)| own);
+                let head = if head.starts_with('<') {
+                    head.split_once("> ").map_or("", |p| p.1)
+                } else {
+                    head
+                };
+                owner = head.trim().split([' ', '<', '{']).next().map(str::to_owned);
+            } else if line == "}" {
+                owner = None;
+            } else if let (Some(owner), Some(_)) = (&owner, defined(line.trim_start(), &["fn"]))
+                && line.starts_with("    ")
+                && !line.starts_with("     ")
+            {
+                *methods.entry((of, owner.clone())).or_default() += 1;
+            }
+        }
+    }
+    assert!(methods.len() > 300, "only {} types were found", methods.len());
+    let most =
+        |name: &str| LARGER.iter().find(|one| one.0 == name).map_or(MOST_METHODS, |one| one.1);
+    let large: Vec<_> = methods.iter().filter(|((_, name), count)| **count > most(name)).collect();
+    assert!(large.is_empty(), "{large:?}");
+}
+
+/// **Invariant:** A name means one thing: at most 8 in 100 types of a crate share theirs.
+#[test]
+fn few_types_of_a_crate_share_a_name() {
+    for of in ["salve", "salve-core"] {
+        let mut all: BTreeMap<String, usize> = BTreeMap::new();
+        for (_, path) in shipped().into_iter().filter(|(name, _)| *name == of) {
+            let text = code(&path);
+            let names = text.lines().filter(|line| !line.starts_with(' '));
+            let kinds = ["struct", "enum", "trait", "union"];
+            for name in names.filter_map(|line| defined(line, &kinds)) {
+                *all.entry(name.to_owned()).or_default() += 1;
+            }
+        }
+        // Each command has its `Args`.
+        all.remove("Args");
+        let total: usize = all.values().sum();
+        let shared: usize = all.values().filter(|count| **count > 1).sum();
+        assert!(total > 400, "only {total} types of {of} were found");
+        assert!(shared * 100 <= total * 8, "{shared} of {total} types of {of} share their name");
+    }
+}
+
+/// Parameters that travel together have a name.
+#[test]
+fn no_parameter_is_a_tuple() {
+    let mut wrong = Vec::new();
+    for (_, path) in shipped() {
+        let text = code(&path);
+        for (at, _) in text.match_indices("fn ") {
+            let head = text[at..].split(['{', ';']).next().unwrap_or_default();
+            let Some((_, rest)) = head.split_once('(') else { continue };
+            // A pattern in the place of a name, as in `(a, b): (A, B)`.
+            let parameters = rest.split(") ->").next().unwrap_or_default();
+            let is_tuple = |part: &str| {
+                part.split_once("):").is_some_and(|(names, _)| {
+                    names.rsplit_once('(').is_some_and(|(before, names)| {
+                        names.contains(',') && before.trim_end().ends_with([',', '('])
+                            || before.trim().is_empty() && names.contains(',')
+                    })
+                })
+            };
+            if is_tuple(parameters) {
+                let name = head[3..].split(['(', '<']).next().unwrap_or_default();
+                wrong.push(format!("{}: {name}", path.display()));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// An agent that Salve starts is a table in `data/agents.toml`, and a dialect is a row and a reader in
+/// core's `agent`: nothing else knows them by name but what edits the settings files of each.
+#[test]
+fn an_agent_is_known_by_name_in_one_place() {
+    let homes = [
+        "salve-core/src/agent/",
+        "salve/src/register/",
+        "salve/src/cli/hook.rs",
+        "salve/src/cli/mcp/install.rs",
+    ];
+    let names = ["Claude", "Codex", "Gemini", "Opencode"];
+    let mut wrong = Vec::new();
+    for (_, path) in shipped() {
+        let place = path.to_string_lossy().into_owned();
+        if homes.iter().any(|home| place.contains(home)) {
+            continue;
+        }
+        let text = code(&path);
+        let is_named = |name: &&&str| {
+            text.contains(&format!("::{name}"))
+                || text.contains(&format!("\"{}\"", name.to_lowercase()))
+        };
+        wrong.extend(names.iter().filter(is_named).map(|name| format!("{place}: {name}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

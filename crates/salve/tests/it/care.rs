@@ -22,7 +22,7 @@ pub(crate) const SECRET: &str = concat!("ghp_", "a8Kd02LmQx71ZbVt93NcPw64RyHs58J
 pub(crate) struct Care {
     pub(crate) store: Store,
     pub(crate) id: IncidentId,
-    me: Process,
+    pub(crate) me: Process,
 }
 
 impl Care {
@@ -39,7 +39,7 @@ impl Care {
         // Of another machine's processes nothing is known, so this one never counts as gone.
         let me = Process { pid: 1, started: 1, host: Scrubbed::literal("elsewhere") };
         let care = Self { store, id, me };
-        care.write(opening(subject));
+        care.write(opening(subject.0, subject.1));
         care.write(Event::Incident(IncidentEvent::Claimed { instead_of: None }));
         care
     }
@@ -48,6 +48,13 @@ impl Care {
     pub(crate) fn write(&self, event: Event) {
         let by = Actor::Salve(self.me.clone());
         let draft = Draft { at: Timestamp::now(), by, incident: Some(self.id), event };
+        self.store.journal().append(draft).unwrap();
+    }
+
+    /// Appends an entry of the owner that is about no incident.
+    pub(crate) fn write_beside(&self, event: Event) {
+        let by = Actor::Salve(self.me.clone());
+        let draft = Draft { at: Timestamp::now(), by, incident: None, event };
         self.store.journal().append(draft).unwrap();
     }
 
@@ -102,6 +109,8 @@ impl Care {
         match what {
             Effect::Apply { .. } | Effect::Measure | Effect::Verify => {}
             Effect::Snapshot
+            | Effect::VerifyInLayer
+            | Effect::TakeOver
             | Effect::RollBack(_)
             | Effect::Ask
             | Effect::Record
@@ -114,7 +123,7 @@ impl Care {
     }
 }
 
-fn opening((kind, name): (SubjectKind, &'static str)) -> Event {
+fn opening(kind: SubjectKind, name: &'static str) -> Event {
     let subject = Subject { kind, name: Scrubbed::literal(name), repeat: Repeat::Safe };
     let policy = IncidentPolicy {
         engage_ms: 3_600_000,

@@ -1,5 +1,6 @@
 //! The habits that every command shares: help, exit codes, completions, manual pages, pipes.
 
+use std::os::unix::fs::PermissionsExt as _;
 use std::process::Stdio;
 
 use crate::support::Project;
@@ -68,7 +69,7 @@ fn doctor_reports_every_check_with_a_way_to_mend() {
     assert_eq!(report["version"], 1);
     let findings = report["findings"].as_array().unwrap();
     let checks = ["git", "sandbox", "agents", "ports", "store", "config", "project", "disk"];
-    for check in checks.into_iter().chain(["webhooks", "desktop"]) {
+    for check in checks.into_iter().chain(["webhooks", "desktop", "registrations"]) {
         let finding = findings.iter().find(|finding| finding["check"] == check);
         let finding = finding.unwrap_or_else(|| panic!("{check} is missing in {report:#}"));
         assert_eq!(finding["state"] == "ok", finding["mend"].is_null(), "{finding}");
@@ -76,8 +77,12 @@ fn doctor_reports_every_check_with_a_way_to_mend() {
 }
 
 #[test]
-fn doctor_fails_where_there_is_no_git() {
+fn doctor_fails_where_git_does_not_work() {
     let project = Project::new();
+    // One that is not on PATH is found where systems have it.
+    let git = project.home().join("git");
+    std::fs::write(&git, "#!/bin/sh\nexit 1\n").unwrap();
+    std::fs::set_permissions(&git, std::fs::Permissions::from_mode(0o755)).unwrap();
     let output = project.command(&["doctor"]).env("PATH", project.home()).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     assert!(text(&output.stdout).contains("install git"), "{}", text(&output.stdout));

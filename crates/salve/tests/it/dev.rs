@@ -17,9 +17,9 @@ fn phases(output: &Output) -> Vec<String> {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let phase = |line: &str| {
         let fact: Value = serde_json::from_str(line).unwrap();
-        fact["phase"].as_str().unwrap().to_owned()
+        fact["phase"].as_str().map(str::to_owned)
     };
-    text.lines().map(phase).collect()
+    text.lines().filter_map(phase).collect()
 }
 
 /// Starts a server that tells the pids of itself and of a child that left it, and waits for them.
@@ -97,6 +97,15 @@ fn an_exit_without_error_is_no_crash() {
     assert_eq!(output.stdout, b"bye\n");
     let events = project.run(&["events", "--json"]);
     assert!(!String::from_utf8_lossy(&events.stdout).contains("\"opened\""), "{events:?}");
+}
+
+#[test]
+fn a_command_that_goes_to_the_background_is_told_what_becomes_of_it() {
+    let project = Project::new();
+    let output = run(dev(&project, &["--", "sh", "-c", "setsid sleep 300 & exit 0"]));
+    assert_eq!(output.status.code(), Some(0), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(said.contains("stays in the foreground"), "{said}");
 }
 
 #[test]

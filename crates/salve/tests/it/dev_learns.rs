@@ -130,3 +130,20 @@ fn a_file_that_was_pasted_is_read_before_the_next_repair() {
     heal(&other);
     assert!(!other.project.dir().join("../calls").exists(), "the pasted remedy was used");
 }
+
+#[test]
+fn a_servers_agent_is_told_to_look_wider_with_every_failed_attempt() {
+    // Each turn leaves another failure behind, and only the third mends the server.
+    let worse = "printf \"echo TypeError: worse $n >&2; exit 2\\n\" > app.sh";
+    let turn = format!(
+        "echo x >> ../calls\nn=$(grep -c x ../calls)\ncat > ../task$n\n\
+         if [ $n = 3 ]; then {MEND}else {worse}; fi"
+    );
+    let bench = Bench::with_own("command", &turn);
+    heal(&bench);
+    let told: Vec<String> = (1..=3).map(|n| bench.read(&format!("../task{n}"))).collect();
+    let is_told = |words: &str| -> Vec<bool> { told.iter().map(|t| t.contains(words)).collect() };
+    assert_eq!(is_told("Simple fix"), [true, true, false], "{told:?}");
+    assert_eq!(is_told("Context-aware fix"), [false, false, true], "{told:?}");
+    assert_eq!(last(&bench).attempt(), 3);
+}

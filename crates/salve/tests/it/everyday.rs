@@ -138,3 +138,19 @@ fn a_damaged_file_of_an_installed_distribution_is_installed_again() {
         assert!(std::fs::read_to_string(&damaged).unwrap().contains("__version__"));
     }
 }
+
+#[test]
+fn where_nothing_can_be_kept_a_check_runs_as_it_would_without_salve() {
+    let project = Project::new();
+    // Nobody can make a directory there.
+    let heal = |script: &str| {
+        let mut command = project.command(&["heal", "--", "sh", "-c", script]);
+        command.current_dir("/sys/kernel").stdin(Stdio::null()).output().unwrap()
+    };
+    let green = heal("echo it ran");
+    let said = String::from_utf8_lossy(&green.stderr).into_owned();
+    assert_eq!(green.status.code(), Some(0), "{said}");
+    assert!(stdout(&green).contains("it ran"), "{said}");
+    assert!(said.contains("nothing is healed"), "{said}");
+    assert_eq!(heal("exit 7").status.code(), Some(7));
+}

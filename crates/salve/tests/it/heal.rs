@@ -188,14 +188,14 @@ fn a_question_says_what_a_no_does() {
     ward.heal(&[]).expect(3, &["the change stays", "salve reject", "the change is undone"]);
 }
 
-/// **Invariant:** What an agent throws away of the user's work is given back.
+/// **Invariant:** What an agent throws away of the user's work is no part of its change.
 #[test]
-fn what_an_agent_threw_away_of_the_users_work_is_given_back() {
+fn what_an_agent_threw_away_of_the_users_work_is_left_out() {
     for away in ["git stash -q -u", "git reset -q --hard; git clean -fdqx"] {
         let ward = Ward::new().agent(&format!("{away}; printf 5 > sum.txt"));
         ward.project.write(".env", "TOKEN=local\n");
         let healed = ward.heal(&[]);
-        healed.expect(0, &["draft.txt", "is given back", "proven"]);
+        healed.expect(0, &["draft.txt", "left out", "proven"]);
         ward.assert_users_work_is_intact();
         assert_eq!(ward.read(".env"), "TOKEN=local\n");
         assert_eq!(ward.read("sum.txt"), "5", "the repair itself stays");
@@ -240,7 +240,7 @@ fn a_repair_of_what_would_have_passed_by_itself_is_not_credited() {
     let ward = Ward::new().agent("printf 5 > sum.txt");
     ward.project.write("check.sh", check);
     let transient = "transient: the state before the repair passes as well";
-    ward.heal(&[]).expect(0, &["healed", transient, "was not needed, and is undone"]);
+    ward.heal(&[]).expect(0, &["healed", transient, "was not needed, and is left out"]);
     assert_eq!(ward.read("sum.txt"), "4", "what was not needed does not stay");
     ward.assert_users_work_is_intact();
     assert!(ward.salve(&["show"]).contains("as it would have by itself"));
@@ -249,17 +249,15 @@ fn a_repair_of_what_would_have_passed_by_itself_is_not_credited() {
 }
 
 #[test]
-fn a_repair_that_was_needed_after_all_stays() {
-    // Elsewhere than in the real tree it is green whatever the files say.
+fn what_passes_anywhere_else_is_proven_where_the_user_works() {
+    // Elsewhere than in the project's own place it is green whatever the files say.
     let ward = Ward::new().agent("printf 5 > sum.txt");
     let real = ward.project.dir().canonicalize().unwrap();
     let check = format!("[ \"$(pwd -P)\" = '{}' ] || exit 0\n{CHECK}", real.display());
     ward.project.write("check.sh", check);
-    ward.heal(&[]).expect(0, &["healed", "without the change it fails, so the change stays"]);
+    ward.heal(&[]).expect(0, &["healed", "proven"]);
     assert_eq!(ward.read("sum.txt"), "5");
     ward.assert_users_work_is_intact();
-    let memory = ward.salve(&["--json", "memory", "list"]);
-    assert!(!memory.contains("success"), "{memory}");
 }
 
 #[test]
@@ -375,7 +373,7 @@ fn an_agent_that_breaks_the_repository_or_leaves_a_hook_does_no_lasting_harm() {
     let hook = "printf '#!/bin/sh\\ntouch ../pwned\\n' > .git/hooks/post-checkout; \
                 chmod +x .git/hooks/post-checkout; git config core.fsmonitor 'touch ../pwned'";
     let ward = Ward::new().agent(&format!("{hook}; printf 5 > sum.txt"));
-    ward.heal(&[]).expect(0, &["put back"]);
+    ward.heal(&[]).expect(0, &["the agent also wanted to change .git/config"]);
     assert_eq!(git(&ward.project, &["config", "core.fsmonitor"]), "");
     assert!(!ward.project.dir().join(".git/hooks/post-checkout").exists());
     assert!(!ward.project.dir().join("../pwned").exists(), "nothing of it ran");

@@ -17,7 +17,7 @@ exit 1
 fn the_same_failure_in_three_incidents_halts_healing() {
     // Where nothing was tried, nothing is held against it.
     let ward = Ward::new();
-    ward.heal(&[]).expect(3, &["Nothing further is known to try"]);
+    ward.heal(&[]).expect(3, &["needs you"]);
     let ward = ward.agent("true");
     let once = ["--set", "heal.max_attempts=1", "--", "sh", "check.sh"];
     ward.heal(&once).expect(3, &["the agent changed nothing"]);
@@ -40,7 +40,7 @@ fn what_a_person_mended_by_hand_does_not_count() {
     let ward = Ward::new();
     for _ in 0..3 {
         ward.project.write("sum.txt", "4");
-        ward.heal(&[]).expect(3, &["Nothing further is known to try"]);
+        ward.heal(&[]).expect(3, &["needs you"]);
         ward.project.write("sum.txt", "5");
         ward.heal(&[]).expect(0, &["green"]);
     }
@@ -94,10 +94,12 @@ fn a_repair_that_breaks_other_tests_is_undone_and_flagged() {
 
 #[test]
 fn processes_that_are_left_behind_pause_all_healing() {
-    let ward = Ward::new().agent(
-        "for i in 1 2 3; do setsid sleep 300 > /dev/null 2>&1 & done; sleep 0.3; printf 5 > sum.txt",
-    );
-    ward.heal(&[]).expect(3, &["3 processes were left behind", "Processes were left behind."]);
+    // What an agent leaves behind ends with its layer; what the check leaves does not.
+    let ward = Ward::new().agent("printf 6 > sum.txt");
+    let check =
+        "for i in 1 2 3; do setsid sleep 300 > /dev/null 2>&1 & done; sleep 0.3; sh check.sh";
+    ward.heal(&["--", "sh", "-c", check])
+        .expect(3, &["3 processes were left behind", "Processes were left behind."]);
     let control = ward.read(".salve/CONTROL.md");
     assert!(control.starts_with("PAUSE\n> written by Salve: 3 processes"), "{control}");
     ward.assert_users_work_is_intact();

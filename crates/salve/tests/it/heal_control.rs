@@ -143,7 +143,7 @@ fn escalate_asks_a_person_and_a_wrong_word_is_told() {
 fn an_agent_cannot_resume_by_the_file() {
     let ward = Ward::new().agent(
         "touch ../began; while [ ! -e ../go ]; do sleep 0.05; done; \
-         echo RESUME > .salve/CONTROL.md; \
+         echo RESUME > .salve/CONTROL.md; touch ../wrote; \
          while [ ! -e ../end ]; do sleep 0.05; done; printf 6 > sum.txt",
     );
     let healing = ward.start();
@@ -151,8 +151,8 @@ fn an_agent_cannot_resume_by_the_file() {
     ward.control("PAUSE\n");
     ward.await_order("pause");
     ward.project.write("../go", "");
-    // What was refused is written down.
-    wait_for("the agent's word", || ward.read(".salve/control.lock").contains("\"refused\":[0]"));
+    ward.await_file("../wrote");
+    assert!(!ward.read(".salve/CONTROL.md").contains("RESUME"), "it is in its layer only");
     ward.project.write("../end", "");
     ward.await_agents_end();
     assert!(!ward.is_ordered("resume"), "an agent's word was taken");
@@ -160,9 +160,7 @@ fn an_agent_cannot_resume_by_the_file() {
         ward.control("RESUME\n\n");
         ward.is_ordered("resume")
     });
-    let visit = healing.end();
-    let refused = "was written while an agent worked and is not taken";
-    assert!(visit.said.contains(refused), "{}", visit.said);
+    healing.end();
 }
 
 #[test]

@@ -26,11 +26,14 @@ fn a_heal_goes_on_where_nothing_can_be_noted_beside_the_journal() {
 /// **Invariant:** A full disk loses nothing.
 #[test]
 fn a_full_disk_stops_a_heal_and_the_next_run_ends_it_once_there_is_room() {
-    // The agent fills the disk while nothing but it writes.
+    // Another program fills the disk while the agent works.
     let ward = Ward::new().agent(
-        "[ -e ../once ] || head -c 9M /dev/zero > .salve/filler; touch ../once; printf 5 > sum.txt",
+        "if [ ! -e ../once ]; then touch ../once; while [ ! -e ../full ]; do sleep 0.02; done; fi; \
+         printf 5 > sum.txt",
     );
     let script = "mount -t tmpfs -o size=700k none .salve; \
+                  (while [ ! -e ../once ]; do sleep 0.02; done; \
+                   head -c 9M /dev/zero > .salve/filler || true; touch ../full) & \
                   \"$@\" || echo \"ended with $?\"; cat notes.txt draft.txt; \
                   rm .salve/filler; exec \"$@\"";
     let Some(visit) = with_small_disk(&ward, script) else { return };

@@ -6,10 +6,10 @@ use salve_core::event::{Entry, Event, IncidentEvent, IncidentOutcome};
 use salve_core::incident::{Incident, Phase};
 
 use crate::heal::Ward;
-use crate::support::{is_alive, wait_for};
+use crate::support::{has_process, is_alive, wait_for};
 
 /// An agent that takes a moment, says who it is, and mends.
-const AGENT: &str = "echo $$ >> ../agents; sleep 0.3; printf 5 > sum.txt; echo done >> ../done";
+const AGENT: &str = "sleep 0.3; printf 5 > sum.txt; echo done >> ../done";
 
 /// Returns how many entries the journal has.
 fn written(ward: &Ward) -> usize {
@@ -62,10 +62,9 @@ fn a_heal_goes_on_wherever_salve_was_killed() {
         ward.heal(&[]).expect(0, &[]);
         assert_eq!(ward.read("sum.txt"), "5", "killed after {entries} entries");
         ward.assert_users_work_is_intact();
-        let agents = std::fs::read_to_string(ward.project.dir().join("../agents"));
-        let pids = agents.unwrap_or_default();
-        let alive = pids.lines().filter(|pid| is_alive(pid.parse().unwrap())).count();
-        assert_eq!(alive, 0, "an agent of a killed run outlived it");
+        let agent = ward.project.dir().join("../agent.sh").canonicalize().unwrap();
+        let is_left = has_process(&agent.to_string_lossy());
+        assert!(!is_left, "an agent of a killed run outlived it");
         for phase in phases(&ward) {
             let good = matches!(
                 phase,
@@ -81,11 +80,13 @@ fn a_heal_goes_on_wherever_salve_was_killed() {
 }
 
 #[test]
-fn what_a_killed_run_repaired_is_proven_by_the_next() {
-    let ward = Ward::new().agent("printf 5 > sum.txt; touch ../done; exec sleep 1000");
+fn what_an_agent_had_done_when_salve_was_killed_goes_with_its_layer_and_is_done_again() {
+    let ward = Ward::new()
+        .agent("printf 5 > sum.txt; [ -e ../done ] && exit; touch ../done; exec sleep 1000");
     let mut salve = ward.command(&[]).spawn().unwrap();
     wait_for("the agent", || ward.project.dir().join("../done").exists());
     kill(&mut salve);
+    assert_eq!(ward.read("sum.txt"), "4", "it never was in the tree");
     let proven = "proven: the state before the repair still fails the same way";
     ward.heal(&[]).expect(0, &["healed", proven]);
     assert_eq!(ward.read("sum.txt"), "5");
@@ -96,4 +97,28 @@ fn what_a_killed_run_repaired_is_proven_by_the_next() {
     ward.project.write("sum.txt", "4");
     ward.project.write("../agent.sh", "exit 9");
     ward.heal(&[]).expect(0, &["known patch", proven]);
+}
+
+/// **Invariant:** An approved command that a kill cut short is asked about, and a yes runs it again.
+#[test]
+fn a_yes_runs_again_what_a_kill_cut_short() {
+    let ward = Ward::new();
+    let cure = "echo once >> ran; while ! test -e ../go; do sleep 0.05; done; touch cured";
+    let failure = b"Error: boom in module x\n";
+    let learned = ward.project.run_with_input(&["memory", "learn", "--command", cure], failure);
+    assert!(learned.status.success(), "{learned:?}");
+    ward.project
+        .write("cured.sh", "test -e cured || { echo 'Error: boom in module x'; exit 1; }\n");
+    let check = ["--", "sh", "cured.sh"];
+    ward.heal(&check).expect(3, &["salve approve"]);
+    assert!(ward.salve(&["approve"]).contains("said yes"));
+    let mut salve = ward.command(&check).spawn().unwrap();
+    wait_for("the command", || ward.project.dir().join("ran").exists());
+    kill(&mut salve);
+    ward.project.write("../go", "");
+    ward.heal(&check).expect(3, &["salve approve", "touch cured"]);
+    assert!(!ward.project.dir().join("cured").exists(), "nobody said yes yet");
+    assert!(ward.salve(&["approve"]).contains("said yes"));
+    ward.heal(&check).expect(0, &["healed"]);
+    assert_eq!(ward.read("ran"), "once\n", "what the first one left was undone");
 }

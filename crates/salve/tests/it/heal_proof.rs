@@ -81,7 +81,7 @@ fn a_weakening_that_a_repair_did_not_need_is_put_back() {
         MENDED.replace('\n', "\\n")
     );
     let ward = ward(&agent);
-    ward.heal(&check()).expect(0, &["proven", "put back"]);
+    ward.heal(&check()).expect(0, &["proven", "that was not needed, and is left out"]);
     assert_eq!(ward.read("add.py"), MENDED, "the repair stays");
     assert_eq!(ward.read("test_add.py"), TEST, "the test is as it was");
 }
@@ -91,7 +91,7 @@ fn a_weakening_that_a_repair_did_not_need_is_put_back() {
 fn where_the_verifier_as_it_was_cannot_be_run_a_changed_one_is_not_trusted() {
     let weakened = "sed -i 's/== 5/is not None/' test_add.py".to_owned();
     let honest = format!("printf '{}' > add.py", MENDED.replace('\n', "\\n"));
-    for (agent, code, said) in [(weakened, 3, "masked"), (honest, 0, "could not be run again")] {
+    for (agent, code, said) in [(weakened, 3, "masked"), (honest, 0, "proven")] {
         let ward = ward(&agent);
         // No state can be laid out beside the tree.
         let nowhere = ward.project.home().join("nowhere");
@@ -106,20 +106,24 @@ fn where_the_verifier_as_it_was_cannot_be_run_a_changed_one_is_not_trusted() {
 /// **Invariant:** What is green by chance is not credited.
 #[test]
 fn what_passes_and_fails_at_random_is_not_credited_to_whoever_was_lucky() {
-    // Each run takes the next letter of a row that no agent has a hand in.
+    // Each run of what was repaired takes the next letter of a row that no agent has a hand in.
     let check = |row: &str| {
         format!(
-            "n=$(cat \"$HOME/runs\" 2>/dev/null || echo 0); echo $((n + 1)) > \"$HOME/runs\"; \
+            "[ \"$(cat sum.txt)\" = 4 ] && {{ echo 'Error: the answer was late'; exit 1; }}; \
+             n=$(cat \"$HOME/runs\" 2>/dev/null || echo 0); echo $((n + 1)) > \"$HOME/runs\"; \
              if [ \"$(printf %s {row} | cut -c$((n + 1)))\" = g ]; then echo ok; else \
              echo 'Error: the answer was late'; exit 1; fi"
         )
     };
-    // Red, green with the agent's edit, red without it, and then one of the confirming runs is red.
-    for row in ["rgrr", "rgrgr", "rgrggr"] {
+    // Green where the user works, as it was in the layer, and then one of the confirming runs is red.
+    for row in ["gr", "ggr", "gggr"] {
         let ward = Ward::new().agent("printf 5 > sum.txt");
         let check = check(row);
         let visit = ward.heal(&["--", "sh", "-c", &check]);
-        visit.expect(3, &["flaky", "the repaired state passed, then failed", "that was undone"]);
+        visit.expect(
+            3,
+            &["flaky", "the repaired state passed, then failed", "nothing of the change stays"],
+        );
         assert_eq!(ward.read("sum.txt"), "4", "{row}: what does not hold does not stay");
         let memory = ward.salve(&["--json", "memory", "list"]);
         assert!(!memory.contains("\"proven\":1"), "{row}: {memory}");
@@ -130,6 +134,6 @@ fn what_passes_and_fails_at_random_is_not_credited_to_whoever_was_lucky() {
         );
     }
     let ward = Ward::new().agent("printf 5 > sum.txt");
-    let check = check("rgrggg");
+    let check = check("gggg");
     ward.heal(&["--", "sh", "-c", &check]).expect(0, &["proven"]);
 }

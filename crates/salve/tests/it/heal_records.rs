@@ -44,16 +44,15 @@ fn a_heal_leaves_its_evidence_its_attempts_and_its_decisions() {
         assert!(read.contains(words), "not in the evidence: {words}\n{read}");
     }
     let first = ward.attempt(1);
-    assert_eq!([&first["result"], &first["rolled_back"]], [&json!("failed"), &json!("attempt")]);
+    let never_there = json!(null);
+    assert_eq!([&first["result"], &first["rolled_back"]], [&json!("failed"), &never_there]);
     assert_eq!(first["files"][0]["path"], json!("sum.txt"));
     let second = ward.attempt(2);
     assert_eq!([&second["result"], &second["proof"]], [&json!("success"), &json!("proven")]);
     assert_eq!(second["agent"], json!("sh"));
     let decided = ward.read(".salve/decisions.log");
     let mut rest = decided.as_str();
-    for words in
-        ["OPENED", "CHOSE", "ROLLBACK of the attempt: still red", "CHOSE", "OUTCOME: green, proven"]
-    {
+    for words in ["OPENED", "CHOSE", "CHOSE", "OUTCOME: green, proven"] {
         rest = rest.split_once(words).unwrap_or_else(|| panic!("no {words}:\n{decided}")).1;
     }
     for file in ward.kept() {

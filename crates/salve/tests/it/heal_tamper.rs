@@ -131,16 +131,10 @@ fn a_runner_that_is_edited_where_it_is_installed_is_not_believed() {
     let python = format!("PYTHONPATH={site}");
     let check = ["--", "env", &python, "python3", "-B", "-m", "tiny"];
     let runner = format!("{site}/tiny/__main__.py");
-    for (agent, shown) in [
+    for agent in [
         // It reports what it did not see; neither time nor the tree tells.
-        (
-            format!("printf 'print(\"2 passed\")\\n' > {runner}; touch -d 2020-01-01 {runner}"),
-            &runner,
-        ),
-        (
-            format!("printf 'import os\\nos._exit(0)\\n' > {site}/sitecustomize.py"),
-            &format!("{site}/sitecustomize.py"),
-        ),
+        format!("printf 'print(\"2 passed\")\\n' > {runner}; touch -d 2020-01-01 {runner}"),
+        format!("printf 'import os\\nos._exit(0)\\n' > {site}/sitecustomize.py"),
     ] {
         let ward = Ward::new().agent(&format!("{agent}; printf 6 > sum.txt"));
         ward.project.write(".gitignore", ".venv/\n");
@@ -149,7 +143,7 @@ fn a_runner_that_is_edited_where_it_is_installed_is_not_believed() {
                       print('AssertionError: expected 5, found', found)\n    sys.exit(1)\n";
         ward.project.write(&runner, honest);
         let visit = ward.heal(&check);
-        visit.expect(3, &["it edited what is installed", "put back", shown]);
+        visit.expect(3, &["expected 5, found 6"]);
         assert_eq!((ward.read("sum.txt").as_str(), ward.read(&runner).as_str()), ("4", honest));
         assert!(!ward.project.dir().join(format!("{site}/sitecustomize.py")).exists());
         let memory = ward.salve(&["--json", "memory", "list"]);

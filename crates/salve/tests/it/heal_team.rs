@@ -357,3 +357,56 @@ fn a_failure_of_a_specialists_kind_is_the_specialists() {
     assert!(ward.read("../expert-task").contains("You know sums by heart."));
     assert!(!ward.project.dir().join("../task").exists(), "the other was not called");
 }
+
+/// Adds, and does so wrongly below zero, which no test shows.
+const WRONG: &str = "def add(a, b):\n    return a + b if a >= 0 else a - b\n";
+const RIGHT: &str = "def add(a, b):\n    return a + b\n";
+const SHOWN: &str = "import unittest\nfrom calc import add\n\n\nclass Below(unittest.TestCase):\n    \
+                     def test_below(self):\n        self.assertEqual(add(-1, 2), 1)\n";
+
+/// Returns a ward with a green check of Python, of which something was reported.
+fn green_ward(agent: &str) -> (Ward, String) {
+    let ward = Ward::new();
+    ward.project.write("salve.toml", "[checks.sum]\ncommand = \"python3 -B -m unittest -q\"\n");
+    ward.project.write("calc.py", WRONG);
+    ward.project
+        .write("test_calc.py", SHOWN.replace("Below", "Above").replace("-1, 2), 1", "1, 2), 3"));
+    ward.project.write("../right.py", RIGHT);
+    ward.project.write("../test_below.py", SHOWN);
+    let ward = ward.agent(agent);
+    let issue = report(&ward, "adds wrongly below zero");
+    (ward, format!("issue-{}", &issue[..8]))
+}
+
+#[test]
+fn what_was_reported_of_a_green_check_is_mended_with_a_test_that_shows_it() {
+    let (ward, issue) =
+        green_ward("cat > ../task; cp ../right.py calc.py; cp ../test_below.py test_below.py");
+    let visit = ward.heal(&["sum"]);
+    let settled = format!("{issue} is settled");
+    visit.expect(0, &["is worked on", "fail without the rest of it", "proven", &settled]);
+    assert!(ward.read("../task").contains("adds wrongly below zero"), "{}", ward.read("../task"));
+    assert_eq!((ward.read("calc.py"), ward.read("test_below.py")), (RIGHT.into(), SHOWN.into()));
+    assert_eq!(open(&ward)["issues"], json!([]));
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn a_change_that_no_test_shows_settles_nothing_and_is_undone() {
+    let (ward, issue) = green_ward("cat > /dev/null; cp ../right.py calc.py");
+    let visit = ward.heal(&["sum"]);
+    let open_still = format!("{issue} stays open");
+    visit.expect(0, &["nothing shows what was reported", &open_still]);
+    assert_eq!(ward.read("calc.py"), WRONG);
+    assert_eq!(open(&ward)["issues"].as_array().unwrap().len(), 1);
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
+fn a_green_check_alone_settles_nothing() {
+    let (ward, issue) = green_ward("");
+    let mut heal = ward.project.command(&["heal", "sum"]);
+    let visit = Visit::of(&heal.stdin(Stdio::null()).output().unwrap());
+    visit.expect(0, &["green", &format!("{issue} stays open")]);
+    assert_eq!(open(&ward)["issues"].as_array().unwrap().len(), 1);
+}

@@ -124,9 +124,10 @@ impl Salve<'_> {
 
     fn holder(&self, incident: &Incident) -> OwnerState {
         let dead = self.world.dead.lock().unwrap();
-        match incident.owner().is_some_and(|owner| dead.contains(&owner.pid)) {
-            true => OwnerState::Gone,
-            false => OwnerState::Alive,
+        if incident.owner().is_some_and(|owner| dead.contains(&owner.pid)) {
+            OwnerState::Gone
+        } else {
+            OwnerState::Alive
         }
     }
 
@@ -155,6 +156,8 @@ impl Salve<'_> {
                 (Some(Kind::Verify), EffectReport::Verified { proof: Proof::Proven, symptom: None })
             }
             Effect::Measure
+            | Effect::VerifyInLayer
+            | Effect::TakeOver
             | Effect::RollBack(_)
             | Effect::Ask
             | Effect::Record

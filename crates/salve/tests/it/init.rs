@@ -1,5 +1,8 @@
 //! `salve init`: from a project's files to settings that Salve reads, and to agents' settings.
 
+use std::fs::Permissions;
+use std::os::unix::fs::PermissionsExt as _;
+
 use crate::support::Project;
 
 fn text(bytes: &[u8]) -> String {
@@ -114,4 +117,47 @@ fn whoever_is_found_is_told_and_forgets_again() {
     let nobody = elsewhere.command(&["mcp", "install"]).env("PATH", "/nowhere").output().unwrap();
     assert_eq!(nobody.status.code(), Some(1));
     assert!(text(&nobody.stderr).contains("--client claude"), "{nobody:?}");
+}
+
+#[test]
+fn a_file_that_is_broken_keeps_no_other_from_being_written() {
+    let project = Project::new();
+    project.write(".mcp.json", "{ oops");
+    let words = ["mcp", "install", "--client", "claude", "--client", "cursor"];
+    let output = project.command(&words).env("PATH", "/nowhere").output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    assert!(text(&output.stderr).contains(".mcp.json"), "{output:?}");
+    assert_eq!(std::fs::read(project.dir().join(".mcp.json")).unwrap(), b"{ oops");
+    let cursor = std::fs::read_to_string(project.dir().join(".cursor/mcp.json")).unwrap();
+    assert!(cursor.contains("\"salve\""), "{cursor}");
+}
+
+#[test]
+fn a_client_is_told_not_to_ask_and_says_itself_that_it_knows_salve() {
+    let project = Project::new();
+    let bin = project.home().join("bin");
+    std::fs::create_dir_all(&bin).unwrap();
+    let client = "#!/bin/sh\n[ \"$*\" = 'mcp list' ] && grep -q salve .mcp.json && \
+                  printf 'checking\\n\\nsalve: salve mcp - \\033[33mPending approval\\033[0m\\n'\n";
+    std::fs::write(bin.join("claude"), client).unwrap();
+    std::fs::set_permissions(bin.join("claude"), Permissions::from_mode(0o755)).unwrap();
+    let path = format!("{}:/usr/bin:/bin", bin.display());
+    let install = |more: &[&str]| {
+        let words = [&["mcp", "install", "--client", "claude"], more].concat();
+        let output = project.command(&words).env("PATH", &path).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        text(&output.stdout)
+    };
+    let said = install(&[]);
+    assert!(said.contains("approve the server `salve`"), "{said}");
+    assert!(said.contains("--client claude --scope project --allow-tools"), "{said}");
+    assert!(said.contains("`claude mcp list` says: salve: salve mcp - Pending approval"), "{said}");
+    let settings = project.dir().join(".claude/settings.local.json");
+    assert!(!settings.exists());
+    let said = install(&["--allow-tools"]);
+    assert!(!said.contains("--allow-tools"), "{said}");
+    let allowed = std::fs::read_to_string(&settings).unwrap();
+    assert!(allowed.contains("\"mcp__salve\""), "{allowed}");
+    install(&["--remove"]);
+    assert!(!settings.exists() && !project.dir().join(".mcp.json").exists());
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
 use serde_json::Value;
+use sha2::Digest as _;
 
 use crate::heal::{Visit, git};
 use crate::support::{Project, is_alive, wait_for};
@@ -115,6 +116,13 @@ fn steps_run_in_a_workspace_of_their_own_and_leave_checkpoints_and_a_patch() {
         (&"step-1".into(), &1.into(), &1.into())
     );
     assert_eq!(state["changedFiles"][0]["path"], "b.txt", "{state}");
+    let patch = works.file("artifacts/patches/steps/step-0001.patch");
+    let hash = sha2::Sha256::digest(patch.as_bytes());
+    let hash: String = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(state["diffHash"], hash, "{state}");
+    for field in [&state["finishedAt"], &state["changedFiles"][0]["checksum"]] {
+        assert!(field.is_string(), "{state}");
+    }
     assert_eq!(works.json("state.json")["status"], "completed");
     let (id, dir) = works.run();
     git(
@@ -152,7 +160,7 @@ fn job_files_are_read_in_three_languages_and_their_mistakes_are_told() {
         assert_eq!(works.salve(&["run", name]).code, Some(0), "{name}");
     }
     for (text, word) in [
-        ("[[steps]]\nid = \"one\"\n", "either `command` or `instruction`"),
+        ("[[steps]]\nid = \"one\"\n", "one of `command`, `instruction` and `skill`"),
         ("[[steps]]\ncommand = \"true\"\nlimits = { attempts = 0 }\n", "at least 1"),
         ("[[steps]]\ncommnd = \"true\"\n", "commnd"),
         ("steps = []\n", "at least one step"),
@@ -207,6 +215,9 @@ fn a_failure_that_may_pass_is_tried_again_then_in_a_fresh_workspace_then_given_u
     assert_eq!(second["strategy"], "hard_reset");
     assert_eq!(second["changedFiles"][0], "left.txt");
     assert_eq!(second["retryContext"].as_array().map(Vec::len), Some(1), "{second}");
+    for field in ["startedAt", "finishedAt", "diffHash", "signature", "summary"] {
+        assert!(second[field].is_string(), "{field}: {second}");
+    }
     assert_eq!(works.json("state.json")["retryable"], true);
 }
 
@@ -367,10 +378,15 @@ fn people_steer_a_job_that_runs_and_one_that_does_not() {
     assert_eq!(works.salve(&["control", &id, "retry_step"]).code, Some(0));
     wait_for("another attempt", || works.traces().len() == 2);
     let recovery = works.json("state.json")["liveControl"]["recovery"].clone();
-    assert_eq!(
-        (&recovery["action"], &recovery["requestedBy"]),
-        (&"retry_step".into(), &"ada".into())
-    );
+    for (field, want) in [
+        ("action", "retry_step"),
+        ("stepId", "step-1"),
+        ("strategy", "soft_reset"),
+        ("requestedBy", "ada"),
+    ] {
+        assert_eq!(recovery[field], want, "{recovery}");
+    }
+    assert!(recovery["updatedAt"].as_str().is_some_and(|at| at.ends_with('Z')), "{recovery}");
     // Backwards, on a branch of its own.
     assert_eq!(works.salve(&["control", &id, "resume_from_step", "step-0"]).code, Some(0));
     wait_for("the branch", || works.traces().len() == 3);
@@ -409,7 +425,18 @@ fn an_agents_step_is_verified_and_told_what_failed_in_a_prompt_of_its_own() {
     let read = |n: u32| fs::read_to_string(format!("{}-{n}", told.display())).unwrap_or_default();
     assert!(read(0).contains("Add search") && read(0).contains("Write the plan."));
     assert!(!read(0).contains("failed"), "{}", read(0));
-    assert!(read(1).contains("Do not repeat an unchanged remedy"), "{}", read(1));
+    for words in [
+        "# Objective",
+        "# Step 1 of 1: plan",
+        "- what failed: ",
+        "- failure signature: ",
+        "- last command: `test -f good.md`",
+        "- files that it changed:\n  - plan.md",
+        "- approaches that failed:",
+        "Do not repeat an unchanged remedy",
+    ] {
+        assert!(read(1).contains(words), "{words}: {}", read(1));
+    }
     assert_eq!(works.json("state/self_heal/attempt-0000-0001.json")["strategy"], "soft_reset");
     assert!(works.file("artifacts/result.patch").contains("good.md"));
 }

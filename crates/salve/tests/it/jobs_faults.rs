@@ -2,9 +2,13 @@
 
 use std::fs;
 
-use crate::heal::git;
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{AttemptEnd, Entry, Event, JobEvent, JobTurn};
+
+use crate::heal::{Visit, git};
 use crate::jobs::{Works, kill};
-use crate::support::wait_for;
+use crate::recovery_resumed::{journal, rewrite};
+use crate::support::{wait_for, with_own_mounts};
 
 #[test]
 fn a_log_that_a_kill_cut_off_is_whole_again_after_the_next_run() {
@@ -159,4 +163,143 @@ fn a_workspace_that_somebody_left_dirty_is_set_back_before_the_step_that_was_cut
     assert_eq!(visit.code, Some(0), "{}", visit.said);
     assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n2\n");
     assert!(!dir.join("workspace/litter").exists());
+}
+
+#[test]
+fn a_job_that_is_tried_again_begins_at_its_last_checkpoint() {
+    let works = Works::new();
+    let step = format!(
+        "{}; test -e ../../../../ok && test -e a.txt || {{ rm -f a.txt; exit 3; }}",
+        works.trace("x")
+    );
+    let visit = works.salve(&["run", "--step", "echo 1 >> a.txt", "--step", &step]);
+    assert_eq!(visit.code, Some(1), "{}", visit.said);
+    assert!(visit.said.contains("try it again from its last checkpoint"), "{}", visit.said);
+    let (id, dir) = works.run();
+    works.project.write("ok", "");
+    let visit = works.salve(&["resume", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(visit.said.contains("set back"), "{}", visit.said);
+    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
+}
+
+/// **Invariant:** A full disk loses nothing that was done.
+#[test]
+fn a_disk_that_is_full_at_any_write_loses_nothing_that_was_done() {
+    let works = Works::new();
+    works.project.write(".salve/.gitignore", "*\n");
+    let step = |n: u32| format!("echo {n} >> a.txt; head -c 40000 /dev/urandom > big-{n}");
+    let (one, two) = (step(1), step(2));
+    let salve = works.command(&["run", "--step", &one, "--step", &two]);
+    // Each size is full at another write: of the workspace, the journal, a patch, a record.
+    let script = r#"
+        for size in 300 360 420 480 540 600 660 720 780 840 900 960; do
+            mount -t tmpfs -o size=${size}k none .salve
+            "$@" > said 2>&1 && echo "$size: at once" || cat said
+            mount -o remount,size=64m .salve
+            run=$(basename "$(ls -d .salve/jobs/*/ 2>/dev/null | head -1)" 2>/dev/null || true)
+            if ! "$1" jobs --json | grep -q "$run" || [ -z "$run" ]; then
+                "$@" > said 2>&1 || { cat said; echo "$size: LOST"; }
+            elif ! grep -q '"completed"' .salve/jobs/$run/state.json; then
+                "$1" resume "$run" > said 2>&1 || grep -q 'is done' said || { cat said; echo "$size: LOST"; }
+            fi
+            for run in $("$1" jobs --json | sed 's/.*"runId":"\([^"]*\)".*/\1/' | tail -1); do
+                short=$(ls -d .salve/jobs/*/ | tail -1)
+                [ "$(cat $short/workspace/a.txt | tr '\n' ' ')" = "one 1 2 " ] || echo "$size: WRONG $(cat $short/workspace/a.txt | tr '\n' ' ')"
+            done
+            umount .salve
+        done
+        cat draft.txt"#;
+    let Some(output) = with_own_mounts(&salve, &works.project.dir(), script) else { return };
+    let visit = Visit::of(&output);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(!visit.said.contains("LOST") && !visit.said.contains("WRONG"), "{}", visit.said);
+    assert!(visit.said.contains("at once"), "the largest has room: {}", visit.said);
+    assert!(visit.said.contains("space"), "the smallest has none: {}", visit.said);
+    assert!(visit.said.contains("the user's own"), "{}", visit.said);
+}
+
+/// Returns entries as a clock that was ahead by so much would have written them.
+fn ahead(entries: &[Entry], by: SignedDuration) -> Vec<Entry> {
+    let later = |at: Timestamp| at.saturating_add(by).unwrap();
+    let moved = |entry: &Entry| {
+        let mut entry = Entry { at: later(entry.at), ..entry.clone() };
+        if let Event::Job(JobEvent::Advanced {
+            what: JobTurn::StepEnded { end: AttemptEnd::Away { until, .. }, .. },
+            ..
+        }) = &mut entry.event
+        {
+            *until = later(*until);
+        }
+        entry
+    };
+    entries.iter().map(moved).collect()
+}
+
+#[test]
+fn a_job_that_was_parked_by_a_clock_that_jumped_goes_on_in_its_time() {
+    for years in [30, -30] {
+        let works = Works::new();
+        let out = works.project.dir().canonicalize().unwrap().join("..");
+        works.project.write(
+            "../agent.sh",
+            format!(
+                "cat > /dev/null; test -e '{}/quota' || {{ touch '{}/asked'\n\
+                 echo '{{\"type\":\"error\",\"text\":\"rate limit, try again in 3 seconds\"}}'; exit 1; }}\n\
+                 echo x > made\n",
+                out.display(),
+                out.display()
+            ),
+        );
+        works.project.write(
+            "job.toml",
+            format!(
+                "[[steps]]\nid = \"one\"\ninstruction = \"Do it.\"\nruntime = \"sh '{}/agent.sh'\"\n",
+                out.display()
+            ),
+        );
+        let mut child = works.start(&["run", "job.toml"]);
+        wait_for("the parking", || {
+            works.runs().len() == 1 && works.json("state.json")["status"] == "parked"
+        });
+        kill(&works, &mut child);
+        fs::write(out.join("quota"), "").unwrap();
+        let entries = journal(&works.project);
+        rewrite(&works.project, &ahead(&entries, SignedDuration::from_hours(24 * 365 * years)));
+        let (id, _) = works.run();
+        let visit = works.salve(&["resume", &id]);
+        assert_eq!(visit.code, Some(0), "{years}: {}", visit.said);
+        let times: Vec<Timestamp> = journal(&works.project)
+            .iter()
+            .filter(|entry| matches!(entry.event, Event::Job(_)))
+            .map(|entry| entry.at)
+            .collect();
+        assert!(times.is_sorted(), "time never ran backwards in it: {times:?}");
+    }
+}
+
+/// **Invariant:** A secret that a step printed leaves in no event, record or figure.
+#[test]
+fn a_secret_that_a_failing_step_prints_is_in_no_event_record_or_figure() {
+    let works = Works::new();
+    let step = "echo 'nobody heard of PASSWORD=hunter2-Zq81'; exit 3";
+    let visit = works.salve(&["--json", "run", "--attempts", "2", "--", "sh", "-c", step]);
+    assert_eq!(visit.code, Some(1));
+    let (_, dir) = works.run();
+    let mut read = 0;
+    for name in ["events.jsonl", "state.json", "state/self_heal", "logs", "../../events.jsonl"] {
+        let path = dir.join(name);
+        let files = if path.is_dir() {
+            fs::read_dir(path).unwrap().map(|file| file.unwrap().path()).collect()
+        } else {
+            vec![path]
+        };
+        for file in files {
+            let text = fs::read_to_string(&file).unwrap();
+            assert!(!text.contains("hunter2"), "{}: {text}", file.display());
+            read += 1;
+        }
+    }
+    assert!(read >= 6, "{read} files were read");
+    assert!(!works.salve(&["metrics"]).said.contains("hunter2"));
 }

@@ -53,6 +53,24 @@ fn what_memory_knows_heals_a_step_that_could_not_pass() {
     assert!(works.file("artifacts/patches/steps/step-0001.patch").contains("cured"));
 }
 
+/// **Invariant:** What a step changed of what is installed, and how, runs unattended in no later step.
+#[test]
+fn what_a_step_planted_into_the_manifests_is_asked_about_in_a_job() {
+    for planted in ["echo '{}' > package.json", "echo evil > hook.sh", "echo x > .npmrc"] {
+        let works = works("[recovery]\nauto_approve = [\"touch cured\"]\nrequire_human = []\n");
+        works.project.write("hook.sh", "true");
+        works.project.write("package.json", r#"{"scripts": {"prepare": "sh hook.sh"}}"#);
+        for args in [&["add", "-A"][..], &["commit", "-qm", "package"]] {
+            crate::heal::git(&works.project, args);
+        }
+        let visit = works.salve(&["run", "--step", planted, "--step", &step(&works)]);
+        assert_eq!(visit.code, Some(3), "{planted}: {}", visit.said);
+        let told = works.salve(&["events", "--json"]).said;
+        assert!(told.contains("changed in this run of the job"), "{planted}: {told}");
+        assert!(!works.run().1.join("workspace/cured").exists(), "{planted}");
+    }
+}
+
 #[test]
 fn a_remedy_that_nobody_allowed_waits_for_a_person_and_the_job_goes_on_with_it() {
     let works = works("");
@@ -128,4 +146,21 @@ fn an_agent_that_weakens_the_tests_has_failed_its_step() {
     );
     let patch = works.file("artifacts/result.patch");
     assert!(patch.contains("done.txt") && !patch.contains("skip"), "{patch}");
+}
+
+#[test]
+fn a_step_that_a_hard_reset_healed_leaves_an_incident_that_recovered() {
+    let works = Works::new();
+    // It fails twice in the same way; what the first attempts left would fail it for ever.
+    let step = format!(
+        "{}; test -e junk && {{ echo 'nobody knows what this junk is' >&2; exit 3; }}; \
+         test $(wc -l < ../../../../../trace) -gt 2 || {{ echo x > junk; exit 3; }}",
+        works.trace("x")
+    );
+    let visit = works.salve(&["run", "--attempts", "6", "--", "sh", "-c", &step]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(visit.said.contains("in a fresh workspace"), "{}", visit.said);
+    let listed = works.salve(&["--json", "incidents", "step"]).said;
+    assert!(listed.contains("\"recovered\"") && !listed.contains("unhealed"), "{listed}");
+    assert!(!listed.contains("\"open\""), "{listed}");
 }

@@ -101,3 +101,22 @@ fn a_question_is_answered_by_a_key() {
     terminal.until("rejected");
     assert!(terminal.salve.wait().unwrap().code().is_some());
 }
+
+#[test]
+fn the_key_a_starts_a_server_that_waits_and_says_what_keys_there_are() {
+    let project = Project::new();
+    project.write(
+        "app.sh",
+        "echo $$ >> pids; [ -e ../go ] && exec sleep 300; echo 'Error: no luck' >&2; exit 1\n",
+    );
+    let mut terminal = Terminal::open(&project, &[("REPAIR_MAX_ATTEMPTS", "1")]);
+    terminal.until("[a] try again");
+    let starts = pids(&project).len();
+    std::fs::write(project.dir().join("../go"), "").unwrap();
+    terminal.press("a");
+    wait_for("a start", || pids(&project).len() > starts);
+    let over = || project.run(&["events", "--json", "--kind", "ended"]).stdout;
+    wait_for("its end", || !over().is_empty());
+    let screen = terminal.screen.lock().unwrap().clone();
+    assert!(!screen.contains("Manual intervention"), "{screen}");
+}

@@ -62,10 +62,15 @@ impl Rounds {
         self.project.write("../roles.sh", script);
     }
 
+    /// Returns the path of the script that plays the roles.
+    pub(crate) fn script(&self) -> String {
+        let roles = self.project.dir().join("../roles.sh").canonicalize().unwrap();
+        roles.to_string_lossy().into_owned()
+    }
+
     /// Returns `salve loop run` with the scripted roles.
     pub(crate) fn command(&self, args: &[&str]) -> Command {
-        let roles = self.project.dir().join("../roles.sh").canonicalize().unwrap();
-        let agent = format!("sh '{}'", roles.display());
+        let agent = format!("sh '{}'", self.script());
         let mut all = vec!["loop", "run", "--agent", &agent, "--tests", "sh check.sh"];
         all.extend(args);
         let mut command = self.project.command(&all);

@@ -2,7 +2,7 @@
 
 use crate::heal_killed::kill;
 use crate::loops::{PROMISE, Rounds};
-use crate::support::{is_alive, wait_for};
+use crate::support::{has_process, wait_for};
 
 /// An implementer that does the work.
 const WORK: &str = "printf 5 > sum.txt";
@@ -48,13 +48,12 @@ fn an_agent_without_quota_parks_the_loop_which_goes_on_by_itself() {
 
 #[test]
 fn a_role_that_hangs_is_ended_and_asked_once_more() {
-    let rounds = Rounds::new(&[("tester", "echo $$ > ../pid; exec sleep 600")]);
+    let rounds = Rounds::new(&[("tester", "sleep 600; :")]);
     rounds.project.write("salve.toml", "[loop.roles.tester]\nwall_limit_ms = 400\n");
     rounds.run(&[]).expect(1, &["fell short", "took too long", "failed"]);
     let testers = rounds.turns().iter().filter(|turn| *turn == "tester 1").count();
     assert_eq!(testers, 2);
-    let pid: u32 = rounds.read("../pid").trim().parse().unwrap();
-    assert!(!is_alive(pid));
+    assert!(!has_process(&rounds.script()));
 }
 
 #[test]
@@ -71,12 +70,12 @@ fn an_agent_cannot_start_a_loop() {
 }
 
 #[test]
-fn what_a_role_throws_away_of_the_users_work_is_given_back() {
+fn what_a_role_throws_away_of_the_users_work_is_left_out() {
     let discard = "git checkout -q -- . && git clean -qfd";
     let rounds = Rounds::new(&[("implementer", discard)]);
     rounds.project.write("sum.txt", "the user's own edit");
     rounds.project.write("draft.txt", "the user's own file");
-    rounds.run(&["--iterations", "1"]).expect(1, &["it threw away what was not committed"]);
+    rounds.run(&["--iterations", "1"]).expect(1, &["threw away what you have not committed"]);
     assert_eq!(rounds.read("sum.txt"), "the user's own edit");
     assert_eq!(rounds.read("draft.txt"), "the user's own file");
 }
@@ -102,7 +101,7 @@ fn finished(rounds: &Rounds) -> Vec<String> {
 fn a_loop_goes_on_wherever_salve_was_killed_and_repeats_no_finished_role() {
     // A whole loop of one iteration writes some twenty entries, the settings' own among them.
     for entries in (1..=25).step_by(4) {
-        let slow = "echo $$ >> ../agents; sleep 0.1";
+        let slow = "sleep 0.1";
         let rounds = Rounds::new(&[
             ("planner", slow),
             ("implementer", &format!("{slow}; {WORK}")),
@@ -126,16 +125,14 @@ fn a_loop_goes_on_wherever_salve_was_killed_and_repeats_no_finished_role() {
         for role in &before {
             assert!(!later.contains(role), "{role} was repeated after {entries} entries");
         }
-        let pids = rounds.read("../agents");
-        let alive = pids.lines().filter(|pid| is_alive(pid.parse().unwrap())).count();
-        assert_eq!(alive, 0, "an agent of a killed run outlived it");
+        assert!(!has_process(&rounds.script()), "an agent of a killed run outlived it");
         assert_eq!(rounds.status(), "completed", "killed after {entries} entries");
     }
 }
 
 #[test]
 fn ctrl_c_ends_role_and_loop_which_goes_on_where_it_was() {
-    let wait = "if [ ! -e ../go ]; then echo $$ > ../pid; exec sleep 600; fi";
+    let wait = "if [ ! -e ../go ]; then echo x > ../pid; sleep 600; fi";
     let rounds = Rounds::new(&[("implementer", wait), ("reviewer", PROMISE)]);
     let args = ["--id", "v1", "--task", "make the sum 5"];
     let mut salve = rounds.command(&args).spawn().unwrap();
@@ -146,8 +143,7 @@ fn ctrl_c_ends_role_and_loop_which_goes_on_where_it_was() {
     };
     kill("INT");
     assert_eq!(salve.wait().unwrap().code(), Some(130));
-    let pid: u32 = rounds.read("../pid").trim().parse().unwrap();
-    assert!(!is_alive(pid));
+    assert!(!has_process(&rounds.script()));
     assert_eq!(rounds.status(), "stopped");
     rounds.project.write("../go", "");
     rounds.project.write("sum.txt", "5");

@@ -10,10 +10,10 @@ use crate::heal::Visit;
 use crate::heal_killed::kill;
 use crate::loops::{PROMISE, Rounds};
 use crate::recovery_resumed::{Reach, journal, reach, rewrite};
-use crate::support::{is_alive, wait_for};
+use crate::support::{has_process, wait_for};
 
 /// An implementer that says that it began, and waits until it may go on.
-const SLOW: &str = "echo $$ > ../pid; touch ../began; while [ ! -e ../go ]; do sleep 0.05; done; \
+const SLOW: &str = "touch ../began; while [ ! -e ../go ]; do sleep 0.05; done; \
                     printf 5 > sum.txt";
 
 /// Tests that cannot start without `part.txt`.
@@ -85,8 +85,7 @@ impl Rounds {
 
     #[track_caller]
     fn assert_agent_ended(&self) {
-        let pid: u32 = self.read("../pid").trim().parse().unwrap();
-        assert!(!is_alive(pid));
+        assert!(!has_process(&self.script()));
     }
 
     /// Returns how often a role took its turn.

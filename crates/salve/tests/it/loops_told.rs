@@ -56,30 +56,17 @@ fn targets_and_secrets_that_change_while_a_loop_runs_hold_from_the_next_iteratio
 
 /// **Invariant:** A target that a role adds is told nothing.
 #[test]
-fn a_target_that_a_role_adds_is_told_nothing_until_a_person_accepts_it() {
+fn a_target_that_a_role_adds_is_no_part_of_its_change_and_is_told_nothing() {
     let target = Target::well();
     let added = hook(&target, b"a receiver's own 32 byte secret.");
     let own = format!("[ $SALVE_ITERATION = 1 ] && cat > salve.toml <<'END'\n{added}END\n");
-    let (rounds, mut salve) = gated_with(&format!("{own}{}", work_in(5)));
+    let (rounds, mut salve) = gated_with(&format!("{own}{}", work_in(2)));
     await_run(&rounds, 1);
     let_go(&rounds, 1);
     await_run(&rounds, 2);
-    let more = |number: u32| format!("{added}[loop]\nstuck_after = {number}\n");
-    // What it would be told of if it held.
-    rounds.project.write("salve.toml", more(2));
+    assert!(!rounds.project.dir().join("salve.toml").exists(), "it stayed in the role's layer");
     let_go(&rounds, 2);
-    await_run(&rounds, 3);
-    let said = rounds.read("../said");
-    let digest = said.rsplit("salve config accept ").next().and_then(|rest| rest.get(..12));
-    rounds.salve(&["config", "accept", digest.unwrap()]).expect(0, &["accepted"]);
-    let_go(&rounds, 3);
-    await_run(&rounds, 4);
-    assert_eq!(target.posts().len(), 0, "{:?}", target.posts());
-    rounds.project.write("salve.toml", more(4));
-    let_go(&rounds, 4);
-    await_run(&rounds, 5);
-    let_go(&rounds, 5);
     assert_eq!(salve.wait().unwrap().code(), Some(0), "{}", rounds.read("../said"));
-    let [post] = target.posts().try_into().unwrap();
-    assert!(post.body.contains("loop.stuck_after: 2 → 4"), "{}", post.body);
+    assert!(rounds.read("../said").contains("the agent also wanted to change salve.toml"));
+    assert_eq!(target.posts().len(), 0, "{:?}", target.posts());
 }

@@ -169,6 +169,9 @@ fn an_agent_takes_up_a_repair_and_what_it_reports_reaches_the_journal() {
         "check_known_issues",
         "learn_tool_fix",
         "memory_stats",
+        "debug_tool",
+        "debug_apply",
+        "skill_run",
     ];
     assert_eq!(names, want);
     assert_eq!(tools[1]["inputSchema"]["required"], json!(["repairId", "phase"]));

@@ -25,7 +25,7 @@ pub(crate) struct Post {
 }
 
 impl Post {
-    fn header(&self, name: &str) -> &str {
+    pub(crate) fn header(&self, name: &str) -> &str {
         let found = self.headers.iter().find(|(one, _)| one == name);
         found.map_or("", |(_, value)| value)
     }
@@ -331,7 +331,9 @@ fn a_secret_that_is_none_is_an_error_that_does_not_show_it() {
 #[test]
 fn the_desktop_shows_what_needs_a_person_once() {
     let ward = Ward::new();
-    ward.project.write("../bin/notify-send", "#!/bin/sh\necho \"$*\" >> \"$0.log\"\n");
+    // A desktop that takes its time: the run ends when the notice is there, and not before.
+    let slow = "#!/bin/sh\nsleep 0.3\necho \"$*\" >> \"$0.log\"\n";
+    ward.project.write("../bin/notify-send", slow);
     let program = ward.project.dir().join("../bin/notify-send");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
     let bin = ward.project.dir().join("../bin");
@@ -345,7 +347,7 @@ fn the_desktop_shows_what_needs_a_person_once() {
     assert!(!bin.join("notify-send.log").exists(), "there is no desktop");
     ward.salve(&["resolve"]);
     heal(":0");
-    wait_for("a notice", || bin.join("notify-send.log").exists());
+    assert!(bin.join("notify-send.log").exists(), "the run waits for its notice");
     heal(":0");
     let shown = ward.read("../bin/notify-send.log");
     assert_eq!(shown.matches("needs you").count(), 1, "{shown}");
@@ -425,4 +427,55 @@ fn the_doctor_looks_at_who_would_be_told_and_tells_nobody() {
     let mute = [("DISPLAY", ":0"), ("PATH", "/nowhere"), ("TERM", "dumb")];
     let (state, said) = doctor(&project, "desktop", &mute);
     assert!(state == "warn" && said.contains("notify-send"), "{said}");
+}
+
+/// **Invariant:** A link in a message answers its own question, once, and does nothing else.
+#[test]
+fn a_link_in_a_message_shows_its_question_and_answers_it_once() {
+    let target = Target::well();
+    let stuck = Stuck::new(&format!(
+        "[page]\nurl = \"https://box.example\"\n[webhooks]\nallow_private = true\non_escalation = \"{}\"\n",
+        target.url
+    ));
+    let page = crate::web::Page::of(&stuck.project);
+    let mut command = stuck.attach(&[]);
+    let mut service = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("a post", || !target.posts().is_empty());
+    let links = target.posts()[0].json()["data"]["links"].clone();
+    assert!(links["page"].as_str().unwrap().starts_with("https://box.example/incidents/"));
+    let link = links["answer"].as_str().unwrap();
+    let code = link.strip_prefix("https://box.example/answer#").unwrap();
+    assert_eq!(page.get("/answer", "").status, 200);
+    assert_eq!(page.get("/api/status", code).status, 401, "the code is no token");
+    let session = page.post("/api/session", "", &serde_json::json!({ "code": code }));
+    assert_eq!(session.status, 401, "it opens no session");
+    for _ in 0..2 {
+        let shown = page.post("/api/answer-link", "", &serde_json::json!({ "code": code }));
+        assert_eq!(shown.status, 200, "looking uses nothing up: {shown:?}");
+        assert!(shown.body.contains("touch started"), "the exact command: {}", shown.body);
+    }
+    let yes = serde_json::json!({ "code": code, "answer": "approve" });
+    assert_eq!(page.post("/api/answer-link/answer", "", &yes).status, 200);
+    assert_eq!(service.wait().unwrap().code(), Some(0));
+    assert_eq!(page.post("/api/answer-link/answer", "", &yes).status, 404, "it is used up");
+}
+
+#[test]
+fn in_quiet_hours_a_question_waits_and_the_rest_is_not_told() {
+    let target = Target::well();
+    let hour = |from_now: i64| {
+        let at = jiff::Zoned::now().saturating_add(jiff::SignedDuration::from_hours(from_now));
+        at.strftime("%H:%M").to_string()
+    };
+    let quiet =
+        format!("allow_private = true\n[notify]\nquiet_hours = \"{}-{}\"\n", hour(-1), hour(1));
+    let ward = told(&target.url, &quiet);
+    ward.heal(&[]).expect(3, &["needs you"]);
+    assert!(target.posts().is_empty(), "{:?}", target.posts());
+    assert!(record(&ward.project).contains("it is a quiet hour"), "{}", record(&ward.project));
+    let settings = std::fs::read_to_string(ward.project.dir().join("salve.toml")).unwrap();
+    let over = settings.split("[notify]").next().unwrap().to_owned();
+    ward.project.write("salve.toml", over);
+    ward.heal(&[]).expect(3, &[]);
+    assert!(!target.posts().is_empty(), "it is told once the quiet is over");
 }

@@ -164,3 +164,54 @@ fn another_users_directory_is_refused() {
     assert!(!output.status.success() && told.contains("another user's"), "{output:?}");
     assert_eq!(fs::read_dir(project.dir().join(".salve")).unwrap().count(), 1);
 }
+
+/// **Invariant:** A file that claims more than the disk holds is not copied to prove a repair.
+#[test]
+fn a_file_that_claims_more_than_the_disk_holds_is_not_copied() {
+    let ward = crate::heal::Ward::new();
+    let big = fs::File::create(ward.project.dir().join("big.bin")).unwrap();
+    big.set_len(4 << 40).unwrap();
+    ward.project
+        .write("salve.toml", "[recovery]\nauto_approve = [\"touch cured\"]\nrequire_human = []\n");
+    ward.project
+        .write("cured.sh", "test -e cured || { echo 'Error: boom in module x'; exit 1; }\n");
+    let failure = b"Error: boom in module x\n";
+    let learned =
+        ward.project.run_with_input(&["memory", "learn", "--command", "touch cured"], failure);
+    assert!(learned.status.success(), "{learned:?}");
+    ward.heal(&["--", "sh", "cured.sh"]).expect(0, &["healed"]);
+    assert_eq!(big.metadata().unwrap().len(), 4 << 40);
+}
+
+/// **Invariant:** What somebody adds to the store's own schema neither runs nor keeps anybody busy.
+#[test]
+fn views_and_triggers_in_the_store_do_nothing() {
+    let view = "alter table T rename to T_kept; create view T as with recursive c(x) as \
+                (select 1 union all select x + 1 from c) select T_kept.* from T_kept, c";
+    let trigger = "create trigger t_T after insert on T begin delete from T; end";
+    for plant in [view, trigger] {
+        let project = Project::new();
+        project.write(".git/HEAD", "ref: refs/heads/main\n");
+        assert!(project.run(&["events", "note", "first"]).status.success());
+        let db = rusqlite::Connection::open(project.dir().join(".salve/salve.db")).unwrap();
+        let list =
+            "select name from sqlite_master where type = 'table' and name not like 'sqlite%'";
+        let mut listed = db.prepare(list).unwrap();
+        let tables: Vec<String> =
+            listed.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        drop(listed);
+        for table in &tables {
+            // Some of the engine's own take none.
+            let _ = db.execute_batch(&plant.replace('T', table));
+        }
+        db.close().unwrap();
+        within_bounds(&project.command(&["status"]));
+        within_bounds(&project.command(&["events", "note", "second"]));
+        within_bounds(&project.command(&["heal", "--", "true"]));
+        let told = within_bounds(&project.command(&["events"]));
+        let told = String::from_utf8_lossy(&told.stdout).into_owned();
+        if plant == trigger {
+            assert!(told.contains("first") && told.contains("second"), "{told}");
+        }
+    }
+}

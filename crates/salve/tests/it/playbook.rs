@@ -31,7 +31,7 @@ fn dev(project: &Project, args: &[&str]) -> Command {
 fn told(output: &Output) -> (Vec<String>, String) {
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     let facts: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let phases = facts.iter().map(|fact| fact["phase"].as_str().unwrap().to_owned()).collect();
+    let phases = facts.iter().filter_map(|fact| Some(fact["phase"].as_str()?.to_owned())).collect();
     let story = facts.iter().map(|fact| fact["message"].as_str().unwrap_or_default());
     (phases, story.collect::<Vec<_>>().join("\n"))
 }
@@ -206,7 +206,8 @@ fn a_stranger_who_holds_the_port_is_named_and_left_alone() {
     let found = events(&project, "diagnosed")[0]["data"]["findings"].to_string();
     assert!(found.contains(&format!("pid {stranger}")) && found.contains(&port), "{found}");
     let facts = String::from_utf8_lossy(&output.stdout).into_owned();
-    let last: Value = serde_json::from_str(facts.lines().last().unwrap()).unwrap();
+    let asks = facts.lines().rfind(|line| line.contains("findings")).unwrap();
+    let last: Value = serde_json::from_str(asks).unwrap();
     let told = last["findings"][0]["what"].as_str().unwrap();
     assert!(told.contains(&format!("pid {stranger}")), "{last}");
 }
@@ -295,6 +296,19 @@ fn a_server_that_runs_and_tells_what_it_lacks_is_helped() {
     assert_eq!(events(&project, "judged")[0]["data"]["judgement"]["rule"], "node.package-missing");
 }
 
+/// Returns the `sleep` that a command in the sandbox became, by the number that it has out here.
+fn sleeping_in(project: &Project) -> Option<u32> {
+    let dir = project.dir().canonicalize().unwrap();
+    let all = std::fs::read_dir("/proc").unwrap().flatten();
+    let mut pids = all.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    pids.find(|pid: &u32| {
+        let at = |name: &str| format!("/proc/{pid}/{name}");
+        let is_here = std::fs::read_link(at("cwd")).is_ok_and(|cwd| cwd == dir);
+        let words = std::fs::read(at("cmdline")).unwrap_or_default();
+        is_here && words.starts_with(b"sleep\x00300")
+    })
+}
+
 /// **Invariant:** What a remedy moved away comes back if Salve is killed.
 #[test]
 fn what_was_moved_away_comes_back_when_salve_is_killed_in_the_midst() {
@@ -305,16 +319,16 @@ fn what_was_moved_away_comes_back_when_salve_is_killed_in_the_midst() {
         "[ -e npm.pid.txt ] && exec sleep 1; echo \"Error: Cannot find module 'ms'\" >&2; exit 1";
     let mut salve = dev(&project, &["--", "sh", "-c", script]);
     let mut salve = salve.env("PATH", &path).stdout(Stdio::null()).spawn().unwrap();
-    let pid =
-        || std::fs::read_to_string(project.dir().join("npm.pid.txt")).ok()?.trim().parse().ok();
+    let pid = || sleeping_in(&project);
     wait_until(|| pid().is_some());
+    let npm = pid().unwrap();
     let own = project.dir().join("node_modules/other/index.js");
     assert!(!own.exists(), "it was moved away");
     let children = format!("/proc/{0}/task/{0}/children", salve.id());
     let worker = std::fs::read_to_string(children).unwrap();
     signal(worker.split_whitespace().next().unwrap().parse().unwrap(), "-KILL");
     salve.wait().unwrap();
-    wait_until(|| !is_alive(pid().unwrap()));
+    wait_until(|| !is_alive(npm));
     let output = dev(&project, &["--", "sh", "-c", script]).env("PATH", &path).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     assert_eq!(std::fs::read_to_string(own).unwrap(), "the user's own");
@@ -329,14 +343,30 @@ fn what_was_moved_away_comes_back_at_once_when_salve_is_told_to_end() {
     let script = "echo \"Error: Cannot find module 'ms'\" >&2; exit 1";
     let mut salve = dev(&project, &["--", "sh", "-c", script]);
     let mut salve = salve.env("PATH", &path).stdout(Stdio::null()).spawn().unwrap();
-    let pid =
-        || std::fs::read_to_string(project.dir().join("npm.pid.txt")).ok()?.trim().parse().ok();
+    let pid = || sleeping_in(&project);
     wait_until(|| pid().is_some());
+    let npm = pid().unwrap();
     let own = project.dir().join("node_modules/other/index.js");
     assert!(!own.exists(), "it was moved away");
     signal(salve.id(), "-INT");
     assert_eq!(salve.wait().unwrap().code(), Some(130));
-    assert!(!is_alive(pid().unwrap()));
+    assert!(!is_alive(npm));
     assert_eq!(std::fs::read_to_string(own).unwrap(), "the user's own");
     assert!(!project.dir().join("node_modules/half").exists());
+}
+
+/// Fills more of Node's heap than a small one holds, and then goes on.
+const HUNGRY: &str = "const kept = []; for (let i = 0; i < 700000; i++) kept.push({ i, t: 'x' + i, l: [i, i] }); \
+                      setTimeout(() => process.exit(kept.length ? 0 : 1), 1500);";
+
+#[test]
+fn a_server_whose_heap_was_full_gets_a_larger_one_for_the_run() {
+    let project = Project::new();
+    project.write("hungry.js", HUNGRY);
+    let mut salve = dev(&project, &["--", "node", "hungry.js"]);
+    let output = salve.env("NODE_OPTIONS", "--max-old-space-size=48").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{:?}", told(&output));
+    let set = events(&project, "environment_set");
+    assert_eq!(set[0]["data"]["variables"][0]["name"], "NODE_OPTIONS", "{set:?}");
+    assert!(!project.dir().join("salve.toml").exists());
 }

@@ -5,21 +5,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::support::Project;
+use crate::support::{Project, described_tool, mcp_server, tool};
 
-/// A server whose `deploy` wants a whole SHA, and that notes each call.
-const SERVER: &str = r#"
-import json, os, sys
-def send(id, result):
-    sys.stdout.write(json.dumps({'jsonrpc': '2.0', 'id': id, 'result': result}) + '\n'); sys.stdout.flush()
-for line in sys.stdin:
-    m = json.loads(line)
-    method, id = m.get('method'), m.get('id')
-    if method == 'initialize':
-        send(id, {'protocolVersion': '2025-06-18', 'capabilities': {'tools': {}}, 'serverInfo': {'name': 'x', 'version': '1'}})
-    elif method == 'tools/list':
-        send(id, {'tools': [{'name': 'deploy', 'description': 'Deploys.', 'inputSchema': {'type': 'object'}}, {'name': 'other', 'inputSchema': {'type': 'object'}}]})
-    elif method == 'tools/call':
+/// What a server does whose `deploy` wants a whole SHA, and that notes each call.
+const CALL: &str = r#"
         with open('calls', 'a') as f: f.write(line)
         args = m['params'].get('arguments', {})
         tag = args.get('tag', '')
@@ -44,7 +33,8 @@ impl Client {
     }
 
     fn with(project: &Project, env: &[(&str, &str)]) -> Self {
-        project.write("server.py", SERVER);
+        let tools = json!([described_tool("deploy", "Deploys."), tool("other")]);
+        project.write("server.py", mcp_server(&tools, CALL));
         let mut command = project.command(&["proxy", "--", "python3", "server.py"]);
         command.envs(env.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.stderr(Stdio::null()).spawn().unwrap();

@@ -10,7 +10,7 @@ use crate::support::{LONG, Project, is_alive, wait_for};
 
 /// A server with tools that act, look, die, hang and chatter; each start and each act leaves a line
 /// in a file.
-const SERVER: &str = r#"
+pub(crate) const SERVER: &str = r#"
 import json, os, sys, time
 def note(text):
     with open('log', 'a') as f: f.write(text + '\n')
@@ -28,13 +28,13 @@ for line in sys.stdin:
     if method == 'initialize':
         note('initialize')
         if os.path.exists('mute'): time.sleep(3600)
-        send({'jsonrpc': '2.0', 'id': id, 'result': {'protocolVersion': m['params']['protocolVersion'], 'capabilities': {'tools': {}}, 'serverInfo': {'name': 'fixture', 'version': '1'}, 'x-future': [1, {'a': None}]}})
+        send({'jsonrpc': '2.0', 'id': id, 'result': {'protocolVersion': '2024-11-05' if os.path.exists('older') else m['params']['protocolVersion'], 'capabilities': {'tools': {}}, 'serverInfo': {'name': 'fixture', 'version': '1'}, 'x-future': [1, {'a': None}]}})
     elif method == 'notifications/initialized': note('initialized')
     elif method == 'logging/setLevel':
         note('level ' + m['params']['level']); send({'jsonrpc': '2.0', 'id': id, 'result': {}})
     elif method == 'ping': send({'jsonrpc': '2.0', 'id': id, 'result': {}})
     elif method == 'tools/list':
-        send({'jsonrpc': '2.0', 'id': id, 'result': {'tools': [tool('pay'), tool('look', readOnlyHint=True), tool('die', readOnlyHint=True)]}})
+        send({'jsonrpc': '2.0', 'id': id, 'result': {'tools': [tool('pay'), tool('look', readOnlyHint=True), tool('die', readOnlyHint=True), tool('refused', readOnlyHint=True)]}})
     elif method == 'tools/call':
         name, args = m['params']['name'], m['params'].get('arguments', {})
         note(name)
@@ -47,6 +47,12 @@ for line in sys.stdin:
             note('hang'); time.sleep(3600)
         if name == 'chatter':
             print('Listening on stdio'); print('{"level":"info","msg":"x"}'); print('{"id": %s, "result": {' % json.dumps(id)); sys.stdout.flush(); continue
+        if name == 'stray':
+            send({'jsonrpc': '2.0', 'id': 'x%s' % id, 'result': {'content': []}}); send({'jsonrpc': '2.0', 'id': 4711, 'result': {'content': []}})
+        if name == 'twice':
+            send({'jsonrpc': '2.0', 'id': id, 'result': {'content': [{'type': 'text', 'text': 'first'}]}})
+        if name == 'refused' and not os.path.exists('token'):
+            send({'jsonrpc': '2.0', 'id': id, 'result': {'isError': True, 'content': [{'type': 'text', 'text': 'HTTP 401: token expired'}]}}); continue
         if name == 'half':
             sys.stdout.write('{"jsonrpc":"2.0","id":%s,"result":{"content":[{"type":"text","text":"' % json.dumps(id)); sys.stdout.write('x' * args.get('size', 10)); sys.stdout.flush(); os._exit(6)
         if name == 'ask':
@@ -58,22 +64,31 @@ for line in sys.stdin:
 "#;
 
 /// A client with a proxy in front of the fixture.
-struct Client {
-    child: Child,
+pub(crate) struct Client {
+    pub(crate) child: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
 }
 
 impl Client {
-    fn new(project: &Project) -> Self {
+    pub(crate) fn new(project: &Project) -> Self {
         Self::with(project, |_| {})
     }
 
-    fn with(project: &Project, set: impl FnOnce(&mut Command)) -> Self {
+    pub(crate) fn with(project: &Project, set: impl FnOnce(&mut Command)) -> Self {
         project.write("server.py", SERVER);
+        Self::behind(project, set)
+    }
+
+    /// Starts with the server that the test has written.
+    pub(crate) fn behind(project: &Project, set: impl FnOnce(&mut Command)) -> Self {
         let mut command = project.command(&["proxy", "--", "python3", "server.py"]);
         command.env("SALVE_PROXY_RESTART_DELAY_MS", "1");
         set(&mut command);
+        Self::of(command)
+    }
+
+    pub(crate) fn of(mut command: Command) -> Self {
         let mut child = command
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -86,13 +101,13 @@ impl Client {
     }
 
     /// Starts and greets, as every client does.
-    fn greeted(project: &Project) -> Self {
+    pub(crate) fn greeted(project: &Project) -> Self {
         let mut client = Self::new(project);
         client.greet();
         client
     }
 
-    fn greet(&mut self) {
+    pub(crate) fn greet(&mut self) {
         let params = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {}});
         self.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
         assert_eq!(self.next()["result"]["x-future"], json!([1, {"a": null}]));
@@ -101,30 +116,30 @@ impl Client {
         assert_eq!(self.next()["id"], 1);
     }
 
-    fn send(&mut self, message: &Value) {
+    pub(crate) fn send(&mut self, message: &Value) {
         self.send_line(&message.to_string());
     }
 
-    fn send_line(&mut self, line: &str) {
+    pub(crate) fn send_line(&mut self, line: &str) {
         let stdin = self.stdin.as_mut().unwrap();
         stdin.write_all(format!("{line}\n").as_bytes()).unwrap();
     }
 
-    fn call(&mut self, id: u32, tool: &str, arguments: Value) {
+    pub(crate) fn call(&mut self, id: u32, tool: &str, arguments: Value) {
         let params = json!({"name": tool, "arguments": arguments});
         self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}));
     }
 
-    fn next_line(&self) -> String {
+    pub(crate) fn next_line(&self) -> String {
         self.lines.recv_timeout(LONG).unwrap()
     }
 
-    fn next(&self) -> Value {
+    pub(crate) fn next(&self) -> Value {
         serde_json::from_str(&self.next_line()).unwrap()
     }
 
     /// Returns the answer with this id, past notifications.
-    fn answer(&self, id: u32) -> Value {
+    pub(crate) fn answer(&self, id: u32) -> Value {
         loop {
             let message = self.next();
             if message["id"] == id && message.get("method").is_none() {
@@ -134,7 +149,7 @@ impl Client {
     }
 
     /// Ends as a client does, and returns the exit code and what came on standard error.
-    fn leave(mut self) -> (Option<i32>, String) {
+    pub(crate) fn leave(mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());
         let output = self.child.wait_with_output().unwrap();
         (output.status.code(), String::from_utf8(output.stderr).unwrap())
@@ -154,18 +169,18 @@ fn read_lines(stdout: ChildStdout) -> Receiver<String> {
     lines
 }
 
-fn log(project: &Project) -> String {
+pub(crate) fn log(project: &Project) -> String {
     std::fs::read_to_string(project.dir().join("log")).unwrap_or_default()
 }
 
-fn count(project: &Project, what: &str) -> usize {
+pub(crate) fn count(project: &Project, what: &str) -> usize {
     log(project)
         .lines()
         .filter(|line| *line == what || line.starts_with(&format!("{what} ")))
         .count()
 }
 
-fn text_of(answer: &Value) -> String {
+pub(crate) fn text_of(answer: &Value) -> String {
     answer["result"]["content"][0]["text"].as_str().unwrap_or_else(|| panic!("{answer}")).to_owned()
 }
 
@@ -212,7 +227,7 @@ fn a_result_of_fifty_megabytes_streams_through() {
     assert_eq!(client.leave().0, Some(0));
 }
 
-fn worker_of(keeper: u32) -> u32 {
+pub(crate) fn worker_of(keeper: u32) -> u32 {
     let children = format!("/proc/{keeper}/task/{keeper}/children");
     let text = std::fs::read_to_string(children).unwrap();
     text.split_whitespace().next().unwrap().parse().unwrap()

@@ -26,13 +26,13 @@ server.serve_forever()
 "#;
 
 /// `salve dev` with a terminal, so that somebody could answer.
-struct Attended {
+pub(crate) struct Attended {
     salve: Child,
     _pty: Pty,
 }
 
 impl Attended {
-    fn start(project: &Project, env: &[(&str, &str)], command: &[&str]) -> Self {
+    pub(crate) fn start(project: &Project, env: &[(&str, &str)], command: &[&str]) -> Self {
         let (pty, pts) = pty_process::blocking::open().unwrap();
         let mut salve = dev(project, &[&["--"], command].concat());
         salve.envs(env.iter().copied());
@@ -101,6 +101,22 @@ fn a_server_that_reloads_by_itself_is_left_running_told_of_once_and_seen_to_be_m
     wait_for("its end", || !events(&project, "came_back").is_empty());
     wait_for("the end of the incident", || !events(&project, "ended").is_empty());
     assert_eq!((lines(&project, "pids.txt"), events(&project, "opened").len()), (1, 1));
+}
+
+#[test]
+fn a_server_that_is_mended_while_it_is_looked_into_is_not_restarted() {
+    let project = Project::new();
+    project.write("web.py", WEB);
+    project.write("answer.txt", "200");
+    let _salve = Attended::start(&project, &QUICK, &["python3", "web.py", "--reload"]);
+    wait_for("a server that is up", || answers(&project));
+    std::fs::write(project.dir().join("answer.txt"), "500").unwrap();
+    wait_for("an incident", || !events(&project, "opened").is_empty());
+    // At once, so that it may be well before anything is chosen.
+    project.write("answer.txt", "200");
+    wait_for("its end", || !events(&project, "ended").is_empty());
+    assert!(!events(&project, "came_back").is_empty());
+    assert_eq!(lines(&project, "pids.txt"), 1, "it is not restarted");
 }
 
 #[test]

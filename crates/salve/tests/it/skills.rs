@@ -2,64 +2,15 @@
 
 use std::os::unix::fs::PermissionsExt as _;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::support::Project;
+use crate::support::{Project, mcp_server, tool};
 
 /// The tools spec's example, as it stands.
-const SPEC: &str = r#"
-steps:
-  - id: main_operation
-    tool: bonfire_deploy
-    args:
-      namespace: "{{ namespace }}"
-    on_error: continue
+const SPEC: &str = include_str!("../specs/deploy.skill.yaml");
 
-  # ========== AUTO-HEAL PATTERN ==========
-  - id: detect_failure
-    condition: "main_operation and '❌' in str(main_operation)"
-    compute: |
-      error_text = str(main_operation)[:300].lower()
-      result = {
-        "needs_vpn": any(x in error_text for x in ['no route', 'timeout', 'network']),
-        "needs_auth": any(x in error_text for x in ['unauthorized', '401', 'forbidden']),
-      }
-    output: failure_info
-
-  - id: fix_vpn
-    condition: "failure_info and failure_info.get('needs_vpn')"
-    tool: vpn_connect
-    on_error: continue
-
-  - id: fix_auth
-    condition: "failure_info and failure_info.get('needs_auth')"
-    tool: kube_login
-    args:
-      cluster: ephemeral
-    on_error: continue
-
-  - id: retry_operation
-    condition: "failure_info"
-    tool: bonfire_deploy
-    args:
-      namespace: "{{ namespace }}"
-    output: main_operation_retry
-  # ========== END AUTO-HEAL ==========
-"#;
-
-/// A server whose `bonfire_deploy` works only after a login.
-const SERVER: &str = r#"
-import json, os, sys
-def send(id, result):
-    sys.stdout.write(json.dumps({'jsonrpc': '2.0', 'id': id, 'result': result}) + '\n'); sys.stdout.flush()
-for line in sys.stdin:
-    m = json.loads(line)
-    method, id = m.get('method'), m.get('id')
-    if method == 'initialize':
-        send(id, {'protocolVersion': '2025-06-18', 'capabilities': {'tools': {}}, 'serverInfo': {'name': 'x', 'version': '1'}})
-    elif method == 'tools/list':
-        send(id, {'tools': [{'name': 'bonfire_deploy', 'inputSchema': {'type': 'object'}}]})
-    elif method == 'tools/call':
+/// What a server does whose `bonfire_deploy` works only after a login.
+const CALL: &str = r#"
         with open('deploys', 'a') as f: f.write(json.dumps(m['params']) + '\n')
         if os.path.exists('token'): send(id, {'content': [{'type': 'text', 'text': 'deployed to ' + m['params']['arguments']['namespace']}]})
         else: send(id, {'content': [{'type': 'text', 'text': '❌ HTTP 401 Unauthorized'}], 'isError': True})
@@ -78,7 +29,7 @@ run = "touch token; echo salve >>logins"
 
 fn stage() -> Project {
     let project = Project::new();
-    project.write("server.py", SERVER);
+    project.write("server.py", mcp_server(&json!([tool("bonfire_deploy")]), CALL));
     project.write("salve.toml", SETTINGS);
     project.write("deploy.yaml", SPEC);
     project
@@ -160,4 +111,40 @@ fn a_failure_ends_a_skill_a_dry_run_calls_nothing_and_mistakes_are_named() {
     assert!(String::from_utf8(output.stdout).unwrap().contains("c.yaml:2: error:"));
     let output = project.run(&["skill", "run", "c.yaml", "--input", "nobody=1"]);
     assert!(String::from_utf8(output.stdout).unwrap().contains("no server and no command"));
+}
+
+#[test]
+fn an_agent_runs_a_skill_by_its_tool_and_sees_the_trace() {
+    let project = stage();
+    let mut agent = crate::mcp::Client::hello(&project, "codex");
+    let asked = json!({"file": "deploy.yaml", "inputs": {"namespace": "eph-1"}});
+    let dry = agent.call(
+        "skill_run",
+        json!({"file": "deploy.yaml", "inputs": {"namespace": "e"}, "dry_run": true}),
+    );
+    assert_eq!(dry["steps"][0]["state"], "would_run", "{dry}");
+    assert!(!project.dir().join("deploys").exists());
+    let report = agent.call("skill_run", asked);
+    assert_eq!(report["ok"], true, "{report}");
+    assert_eq!(report["outputs"]["main_operation_retry"], "deployed to eph-1");
+    assert_eq!(report["steps"][0]["inputs"]["namespace"], "eph-1");
+    assert!(report["steps"][1]["why"].as_str().unwrap().contains("holds"), "{report}");
+    assert_eq!(lines(&project, "logins"), ["ephemeral"]);
+    for file in ["../deploy.yaml", "/etc/hostname", "nowhere.yaml"] {
+        let refused = agent.call("skill_run", json!({"file": file}));
+        assert_eq!(refused["ok"], false, "{file}: {refused}");
+    }
+}
+
+#[test]
+fn one_tool_is_called_as_a_step_would() {
+    let project = stage();
+    let args = json!({"namespace": "x"}).to_string();
+    let bare = project.run(&["skill", "call", "bonfire_deploy", "--bare", "--args", &args]);
+    assert_eq!(bare.status.code(), Some(1), "{bare:?}");
+    assert!(String::from_utf8_lossy(&bare.stderr).contains("401"), "{bare:?}");
+    let healed = project.run(&["skill", "call", "bonfire_deploy", "--args", &args]);
+    assert_eq!(String::from_utf8_lossy(&healed.stdout), "deployed to x\n", "{healed:?}");
+    let unknown = project.run(&["skill", "call", "nobodys"]);
+    assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
 }

@@ -36,11 +36,28 @@ pub(crate) fn is_alive(pid: u32) -> bool {
         .is_some_and(|(_, rest)| !matches!(rest.split_whitespace().next(), Some("Z" | "X") | None))
 }
 
+/// Tells whether a process lives whose command line has these words; a number says nothing of one in
+/// a namespace of its own.
+pub(crate) fn has_process(words: &str) -> bool {
+    let pids = std::fs::read_dir("/proc").unwrap().flatten();
+    let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
+    let mut lines =
+        pids.map(|pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default());
+    lines.any(|line| {
+        let line = String::from_utf8_lossy(&line);
+        // Salve itself names the agent too.
+        let is_salve = line.split('\0').next().is_some_and(|program| program.ends_with("/salve"));
+        line.contains(words) && !is_salve
+    })
+}
+
 /// Returns terms under which nothing waits and three attempts are made.
 pub(crate) fn policy(mode: Mode) -> IncidentPolicy {
     IncidentPolicy {
         person: Scrubbed::literal("ada"),
         mode,
+        listener: None,
+        starts: None,
         limits: Limits { attempts: Some(3), ..Limits::default() },
         backoff_ms: 0,
         engage_ms: 0,
@@ -85,6 +102,11 @@ impl Project {
         self.root.path().join("home")
     }
 
+    /// Returns the directories around the project to which a script of an agent may write.
+    fn traces(&self) -> String {
+        format!("[\"{}\"]", self.root.path().canonicalize().unwrap().display())
+    }
+
     /// Writes a file below the project, making its directories.
     pub(crate) fn write(&self, path: &str, text: impl AsRef<[u8]>) {
         let path = self.dir().join(path);
@@ -99,6 +121,8 @@ impl Project {
         command.env("PATH", std::env::var_os("PATH").unwrap_or_default());
         command.env("HOME", self.home()).env("XDG_DATA_HOME", self.home().join("data"));
         command.env("XDG_CONFIG_HOME", self.home().join("config")).env("NO_COLOR", "1");
+        // Scripts that stand in for agents leave their traces around the project.
+        command.env("SALVE_AGENT_STATE_DIRS", self.traces());
         command
     }
 
@@ -153,4 +177,38 @@ pub(crate) fn with_own_mounts(salve: &Command, dir: &Path, script: &str) -> Opti
     };
     let may = unshared("mount -t tmpfs -o size=64k none .").is_ok_and(|out| out.status.success());
     may.then(|| unshared(script).unwrap())
+}
+
+/// Returns a tool as an MCP server lists it.
+pub(crate) fn tool(name: &str) -> serde_json::Value {
+    serde_json::json!({ "name": name, "inputSchema": { "type": "object" } })
+}
+
+/// Returns a tool that says what it is for.
+pub(crate) fn described_tool(name: &str, description: &str) -> serde_json::Value {
+    let mut described = tool(name);
+    described["description"] = description.into();
+    described
+}
+
+/// Returns an MCP server in Python: what it lists, and what it does when a tool is called, which sees
+/// the message as `m`, its line as `line` and answers by `send(id, …)`.
+pub(crate) fn mcp_server(tools: &serde_json::Value, call: &str) -> String {
+    format!(
+        r#"
+import json, os, sys
+def send(id, result):
+    sys.stdout.write(json.dumps({{'jsonrpc': '2.0', 'id': id, 'result': result}}) + '\n'); sys.stdout.flush()
+for line in sys.stdin:
+    m = json.loads(line)
+    method, id = m.get('method'), m.get('id')
+    if method == 'initialize':
+        send(id, {{'protocolVersion': '2025-06-18', 'capabilities': {{'tools': {{}}}}, 'serverInfo': {{'name': 'x', 'version': '1'}}}})
+    elif method == 'tools/list':
+        send(id, {{'tools': {tools}}})
+    elif method == 'tools/call':
+{call}
+"#,
+        call = call.trim_matches('\n')
+    )
 }

@@ -7,7 +7,13 @@ use crate::heal::Ward;
 
 /// What the release before wrote (schema 2): for one failure that no row knew, a command that is
 /// known to help and was approved, proven and accepted, and one that failed.
-const GOLDEN: &str = include_str!("../golden/store-2.sql");
+const UNSEALED: &str = include_str!("../golden/store-2.sql");
+
+/// The same as the present release writes it (schema 6): what people said is sealed.
+const SEALED: &str = include_str!("../golden/store-6.sql");
+
+/// The key of whom the sealed words are.
+const KEY: &str = include_str!("../golden/store-6.seal.keys");
 
 const FAILURE: &[u8] = b"error: stock service eu-1 does not answer\n";
 
@@ -18,15 +24,15 @@ const ROW: &str = "[earned]\ndays = 3650\n\n[[fingerprint.anchors]]\nid = \"shop
                    class = \"network\"\nshapes = [\"stock service {name} does not answer\"]\n\
                    identify = [\"name\"]\n";
 
-/// Returns a project with the older release's store in it.
-fn ward() -> Ward {
+/// Returns a project with a store of another release in it.
+fn ward(store: &str) -> Ward {
     let ward = Ward::new();
     ward.project.write("check.sh", CHECK);
     ward.project.write("sum.txt", "4");
     ward.project.write("salve.toml", "[earned]\ndays = 3650\n");
     ward.project.write(".salve/.gitignore", "*\n");
     let database = Connection::open(ward.project.dir().join(".salve/salve.db")).unwrap();
-    database.execute_batch(GOLDEN).unwrap();
+    database.execute_batch(store).unwrap();
     ward
 }
 
@@ -47,21 +53,55 @@ fn expect_all_known(ward: &Ward) -> Value {
     known["signature"].clone()
 }
 
+/// Returns what the rules say of commands that earned their approval.
+fn earned(ward: &Ward) -> String {
+    let rules = ward.salve(&["rules"]);
+    rules.lines().filter(|line| line.contains("earned.")).collect()
+}
+
+/// **Invariant:** A new row in the tables loses nothing that was learned, failed, earned or
+/// approved.
+#[test]
+fn a_store_of_this_release_keeps_all_that_people_allowed_under_new_tables() {
+    let ward = ward(SEALED);
+    ward.project.write("../home/data/salve/seal.keys", KEY);
+    let before = expect_all_known(&ward);
+    assert!(earned(&ward).starts_with("allows "), "{}", earned(&ward));
+    ward.project.write("salve.toml", ROW);
+    let after = expect_all_known(&ward);
+    assert_ne!(after, before, "the row gives the failure another name");
+    let allowed = earned(&ward);
+    assert!(allowed.starts_with("allows ") && allowed.contains("printf 5 > sum.txt"), "{allowed}");
+    // Nobody is asked: what ada accepted holds for the failure by its new name.
+    ward.heal(&[]).expect(0, &["printf 5 > sum.txt", "healed", "proven"]);
+    let asked = ward.salve(&["events", "--kind", "approved", "--json"]);
+    assert_eq!(asked.lines().count(), 3, "as many as before: {asked}");
+    // A word whose seal is of somebody else's key allows nothing.
+    ward.project.write("../home/data/salve/seal.keys", KEY.replace("64", "65"));
+    assert_eq!(earned(&ward), "");
+}
+
 /// **Invariant:** A new row in the tables loses nothing that was learned or failed, and words from
-/// before they were sealed allow nothing.
+/// before they were sealed allow nothing until they are said once more.
 #[test]
 fn a_store_of_an_older_release_keeps_everything_under_new_tables() {
-    let ward = ward();
+    let ward = ward(UNSEALED);
     let before = expect_all_known(&ward);
     ward.project.write("salve.toml", ROW);
     let after = expect_all_known(&ward);
     assert_ne!(after, before, "the row gives the failure another name");
-    let rules = ward.salve(&["rules", "--json"]);
-    assert!(!rules.contains("earned."), "nobody sealed what earned it: {rules}");
+    let rules = earned(&ward);
+    assert!(
+        rules.starts_with("proposed ") && rules.contains("sealed; say it once more"),
+        "nobody sealed that it may run: {rules}"
+    );
     // The command is known and comes first; a person is asked once more.
     ward.heal(&[]).expect(3, &["printf 5 > sum.txt", "needs you"]);
     assert!(ward.salve(&["approve"]).contains("said yes"));
     ward.heal(&[]).expect(0, &["healed", "proven"]);
+    let id = rules.split("earned.").nth(1).and_then(|rest| rest.get(..8)).unwrap();
+    assert!(ward.salve(&["rules", "accept", id]).contains("accepted"));
+    assert!(earned(&ward).starts_with("allows "), "{}", earned(&ward));
     let told = ward.project.run(&["events", "--kind", "rekeyed", "--json"]);
     assert_eq!(String::from_utf8_lossy(&told.stdout).lines().count(), 1, "said once");
 

@@ -38,7 +38,7 @@ run = "touch connected"
 read_only = true
 "#;
 
-fn stage() -> Project {
+pub(crate) fn stage() -> Project {
     let project = Project::new();
     project.write("hbctl", HBCTL);
     let path = project.dir().join("hbctl");
@@ -235,6 +235,7 @@ fn fifty_calls_behind_a_proxy_cause_one_login_and_fifty_answers() {
     assert_eq!(incidents[0]["subject"], "tool", "{incidents:?}");
     let kept = failures(&project);
     assert!(kept.contains("auto_healed: true") && !kept.contains("auto_healed: false"), "{kept}");
+    assert!(kept.contains("total_failures: 50") && kept.contains("auto_fixed: 50"), "{kept}");
 }
 
 /// Returns all incidents of a project.
@@ -479,6 +480,51 @@ fn a_hook_heals_or_explains_a_failed_call() {
     let said = failed("bonfire deploy", "manifest unknown: quay.io/x:abc").unwrap();
     assert!(said.contains("Short SHA") && said.contains("Use the full SHA"), "{said}");
     assert_eq!(failed("bonfire deploy", "disk full"), None, "another error of the same tool");
+}
+
+#[test]
+fn a_hook_warns_of_a_call_that_is_known_to_fail_and_refuses_it_only_if_the_user_wants() {
+    let project = stage();
+    let seen = jiff::Timestamp::now();
+    let learned = |times: u32| {
+        format!(
+            "usage_patterns:\n- id: short_sha\n  tool: deploy\n  error_category: PARAMETER_FORMAT\n  \
+             mistake_pattern:\n    parameter: tag\n    validation:\n      regex: ^[a-f0-9]{{40}}$\n  \
+             prevention_steps:\n  - action: Use the whole SHA.\n  observations: {times}\n  \
+             first_seen: '{seen}'\n  last_seen: '{seen}'\n"
+        )
+    };
+    project.write(".salve/learned/usage_patterns.yaml", learned(5));
+    let ask = |tag: &str, env: &[(&str, &str)]| {
+        let event = json!({"hook_event_name": "PreToolUse", "tool_name": "mcp__x__deploy",
+            "cwd": project.dir(), "tool_input": {"tag": tag}});
+        let mut command = project.command(&["hook", "claude"]);
+        command.envs(env.iter().copied()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        child.stdin.take().unwrap().write_all(event.to_string().as_bytes()).unwrap();
+        let said = String::from_utf8(child.wait_with_output().unwrap().stdout).unwrap();
+        (!said.is_empty()).then(|| serde_json::from_str::<Value>(&said).unwrap())
+    };
+    let said = ask("abc1234", &[]).unwrap()["hookSpecificOutput"].clone();
+    let told = said["additionalContext"].as_str().unwrap();
+    assert!(told.contains("Use the whole SHA") && told.contains("failed 5 times"), "{said}");
+    assert!(said.get("permissionDecision").is_none(), "a hook never allows: {said}");
+    assert_eq!(ask("0123456789abcdef0123456789abcdef01234567", &[]), None);
+    // A command that has failed again and again just now is not run a fourth time unwarned.
+    let command = "./hbctl put order";
+    let mut event = bash(&project, "PostToolUseFailure", command);
+    event["error"] = json!("Exit code 1\nno such order");
+    for _ in 0..3 {
+        assert_eq!(hook(&project, &bash(&project, "PreToolUse", command)), None);
+        hook(&project, &event);
+    }
+    let said = hook(&project, &bash(&project, "PreToolUse", command)).unwrap().to_string();
+    assert!(said.contains("failed 3 times") && !said.contains("permissionDecision"), "{said}");
+    assert_eq!(hook(&project, &bash(&project, "PreToolUse", "./hbctl get order")), None);
+    project.write(".salve/learned/usage_patterns.yaml", learned(200));
+    assert!(ask("abc1234", &[]).unwrap().to_string().contains("additionalContext"));
+    let blocked = ask("abc1234", &[("SALVE_PREVENTION_BLOCK", "true")]).unwrap();
+    assert_eq!(blocked["hookSpecificOutput"]["permissionDecision"], "deny", "{blocked}");
 }
 
 #[test]

@@ -102,13 +102,15 @@ impl Page {
 
     /// Opens a stream.
     pub(crate) fn stream(&self, path: &str, token: &str, last_id: Option<u64>) -> EventStream {
+        let last = last_id.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
+        self.stream_of(path, &format!("authorization: Bearer {token}\r\n{last}"))
+    }
+
+    /// Opens a stream by a request with these headers.
+    pub(crate) fn stream_of(&self, path: &str, headers: &str) -> EventStream {
         let mut stream = TcpStream::connect(&self.host).unwrap();
         stream.set_read_timeout(Some(LONG)).unwrap();
-        let last = last_id.map_or(String::new(), |id| format!("last-event-id: {id}\r\n"));
-        let host = &self.host;
-        let head = format!(
-            "GET {path} HTTP/1.1\r\nhost: {host}\r\nauthorization: Bearer {token}\r\n{last}\r\n"
-        );
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n{headers}\r\n", self.host);
         stream.write_all(head.as_bytes()).unwrap();
         EventStream { lines: BufReader::new(stream) }
     }
@@ -176,7 +178,7 @@ fn asking(project: &Project, id: u128) -> Care {
     care
 }
 
-fn first_question(page: &Page, token: &str) -> (String, Value) {
+pub(crate) fn first_question(page: &Page, token: &str) -> (String, Value) {
     let status = page.get("/api/status", token).json();
     let open = status["open"][0].clone();
     let id = open["story"]["repair"]["repairId"].as_str().unwrap().to_owned();

@@ -9,8 +9,8 @@ fn counts(ran: Option<u32>) -> Counts {
 }
 
 /// A repair of the tree whose old state fails as it did.
-fn proven() -> Evidence<'static> {
-    Evidence {
+fn proven() -> ProofEvidence<'static> {
+    ProofEvidence {
         now: Green,
         confirmed: Some(Green),
         touched: Touched::Tree,
@@ -24,7 +24,7 @@ fn proven() -> Evidence<'static> {
 }
 
 #[track_caller]
-fn check(evidence: &Evidence<'_>, proof: Proof, ground: ProofGround, keep: Keep) {
+fn check(evidence: &ProofEvidence<'_>, proof: Proof, ground: ProofGround, keep: Keep) {
     assert_eq!(judge(evidence), Judged { proof, ground, keep }, "{evidence:?}");
 }
 
@@ -32,29 +32,30 @@ fn check(evidence: &Evidence<'_>, proof: Proof, ground: ProofGround, keep: Keep)
 fn each_row_of_the_table() {
     let why = || Scrubbed::literal(WHY);
     use {Before as B, OldVerifier as V, Proof as P, ProofGround as G};
-    let of = |before| Evidence { before, ..proven() };
+    let of = |before| ProofEvidence { before, ..proven() };
     check(&proven(), P::Proven, G::UnrepairedRed, Keep::All);
-    check(&Evidence { now: Red, ..proven() }, P::Failed, G::StillRed, Keep::Nothing);
+    check(&ProofEvidence { now: Red, ..proven() }, P::Failed, G::StillRed, Keep::Nothing);
     check(&of(B::Green), P::Transient, G::UnrepairedGreen, Keep::NotNeeded);
     check(&of(B::RedOther), P::Transient, G::UnrepairedOther, Keep::All);
     check(&of(B::NotRun(why())), P::Transient, G::UnrepairedNotRun(why()), Keep::All);
     check(&of(B::Off), P::Transient, G::SeenOnce, Keep::All);
-    let twice = Evidence { earlier: &[Green, Red, Red], ..of(B::Off) };
+    let twice = ProofEvidence { earlier: &[Green, Red, Red], ..of(B::Off) };
     check(&twice, P::Proven, G::SeenAgain, Keep::All);
-    let nothing = Evidence { touched: Touched::Nothing, ..proven() };
+    let nothing = ProofEvidence { touched: Touched::Nothing, ..proven() };
     check(&nothing, P::Transient, G::NothingChanged, Keep::NotNeeded);
     // What was installed is shared by both trees, so the old one passing says nothing.
-    let installed = Evidence { touched: Touched::Outside, earlier: &[Red, Red], ..of(B::Green) };
+    let installed =
+        ProofEvidence { touched: Touched::Outside, earlier: &[Red, Red], ..of(B::Green) };
     check(&installed, P::Proven, G::SeenAgain, Keep::All);
 
-    let turns = Evidence { earlier: &[Red, Green, Red], ..proven() };
+    let turns = ProofEvidence { earlier: &[Red, Green, Red], ..proven() };
     check(&turns, P::Flaky, G::UnrepairedByTurns, Keep::Nothing);
-    let turns = Evidence { earlier: &[Green, Red], ..of(B::Green) };
+    let turns = ProofEvidence { earlier: &[Green, Red], ..of(B::Green) };
     check(&turns, P::Flaky, G::UnrepairedByTurns, Keep::Nothing);
-    let again = Evidence { confirmed: Some(Red), ..proven() };
+    let again = ProofEvidence { confirmed: Some(Red), ..proven() };
     check(&again, P::Flaky, G::RepairedByTurns, Keep::Nothing);
 
-    let under = |old_verifier, weakenings| Evidence { old_verifier, weakenings, ..proven() };
+    let under = |old_verifier, weakenings| ProofEvidence { old_verifier, weakenings, ..proven() };
     check(&under(V::Red, 1), P::Masked, G::OnlyChangedVerifier, Keep::Nothing);
     check(&under(V::Red, 0), P::Masked, G::OnlyChangedVerifier, Keep::Nothing);
     check(&under(V::NotRun(why()), 0), P::Masked, G::VerifierNotAsked(why()), Keep::Nothing);
@@ -63,15 +64,15 @@ fn each_row_of_the_table() {
     check(&under(V::Green, 0), P::Proven, G::UnrepairedRed, Keep::All);
     check(&under(V::Green, 1), P::Proven, G::UnrepairedRed, Keep::AllButVerifier);
 
-    let fewer = |after| Evidence { counts_after: counts(after), ..proven() };
+    let fewer = |after| ProofEvidence { counts_after: counts(after), ..proven() };
     let lost = |after| G::FewerTests { before: 4, after };
     check(&fewer(Some(3)), P::Masked, lost(Some(3)), Keep::Nothing);
     check(&fewer(None), P::Masked, lost(None), Keep::Nothing);
     check(&fewer(Some(5)), P::Proven, G::UnrepairedRed, Keep::All);
-    let asked = Evidence { old_verifier: V::Green, ..fewer(Some(3)) };
+    let asked = ProofEvidence { old_verifier: V::Green, ..fewer(Some(3)) };
     check(&asked, P::Proven, G::UnrepairedRed, Keep::AllButVerifier);
     for unknown in [None, Some(0)] {
-        let fresh = Evidence { counts_before: counts(unknown), ..fewer(None) };
+        let fresh = ProofEvidence { counts_before: counts(unknown), ..fewer(None) };
         check(&fresh, P::Proven, G::UnrepairedRed, Keep::All);
     }
 }
@@ -80,7 +81,7 @@ fn each_row_of_the_table() {
 fn a_green_exit_does_not_outweigh_failed_tests() {
     let counts_after = Counts { failed: Some(1), ..counts(Some(4)) };
     for old_verifier in [OldVerifier::Untouched, OldVerifier::Green] {
-        let evidence = Evidence { counts_after, old_verifier, ..proven() };
+        let evidence = ProofEvidence { counts_after, old_verifier, ..proven() };
         check(&evidence, Proof::Masked, ProofGround::GreenInSpiteOf(1), Keep::Nothing);
     }
 }
@@ -90,7 +91,7 @@ fn a_skipped_test_is_a_lost_test() {
     let before = Counts { passed: Some(3), failed: Some(1), skipped: Some(0), ..counts(None) };
     let after = Counts { passed: Some(3), failed: Some(0), skipped: Some(1), ..counts(Some(4)) };
     let after = Counts { passed: Some(3), ..after };
-    let evidence = Evidence { counts_before: before, counts_after: after, ..proven() };
+    let evidence = ProofEvidence { counts_before: before, counts_after: after, ..proven() };
     check(
         &evidence,
         Proof::Masked,
@@ -100,7 +101,7 @@ fn a_skipped_test_is_a_lost_test() {
 }
 
 /// Calls `each` with every combination of evidence.
-fn every(mut each: impl FnMut(&Evidence<'_>)) {
+fn every(mut each: impl FnMut(&ProofEvidence<'_>)) {
     let not = || Scrubbed::literal(WHY);
     let before =
         [Before::RedAlike, Before::RedOther, Before::Green, Before::Off, Before::NotRun(not())];
@@ -116,7 +117,7 @@ fn every(mut each: impl FnMut(&Evidence<'_>)) {
                 {
                     for (old, weakenings) in verifier.iter().flat_map(|v| [0, 2].map(|w| (v, w))) {
                         for (b, a) in ran.iter().flat_map(|b| ran.iter().map(move |a| (*b, *a))) {
-                            each(&Evidence {
+                            each(&ProofEvidence {
                                 now,
                                 confirmed,
                                 touched,

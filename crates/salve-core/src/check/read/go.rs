@@ -27,8 +27,9 @@ struct GoFailure {
 impl ToolReader for Go {
     fn line(&mut self, line: &str, number: usize) {
         let bare = line.trim_start();
-        if let Some(result) = bare.strip_prefix("--- ").and_then(|rest| rest.split_once(": ")) {
-            self.result(result);
+        let result = bare.strip_prefix("--- ").and_then(|rest| rest.split_once(": "));
+        if let Some((word, rest)) = result {
+            self.take_result(word, rest);
         } else if bare.starts_with("=== RUN ") {
             self.before = None;
         } else if let Some(rest) = line.strip_prefix("FAIL\t") {
@@ -57,7 +58,7 @@ impl ToolReader for Go {
 
 impl Go {
     /// Takes in `FAIL: TestTable/one (0.00s)`.
-    fn result(&mut self, (word, rest): (&str, &str)) {
+    fn take_result(&mut self, word: &str, rest: &str) {
         let Some((name, _time)) = rest.rsplit_once(" (") else { return };
         match word {
             "PASS" => self.passed = self.passed.saturating_add(1),

@@ -60,9 +60,10 @@ impl Mocha {
             self.titles = Some(Vec::new());
             self.title(title);
         } else if self.titles.is_some() {
-            match line.starts_with("       ") {
-                true => self.title(line.trim_start()),
-                false => self.titles = None,
+            if line.starts_with("       ") {
+                self.title(line.trim_start())
+            } else {
+                self.titles = None
             }
         }
     }

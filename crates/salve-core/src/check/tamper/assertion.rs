@@ -1,5 +1,7 @@
 //! What a test asserts, and how much that says.
 
+use std::ops::Range;
+
 use super::text::{Language, SourceText, calls, near};
 
 /// The most assertions that are looked at in a test.
@@ -19,7 +21,6 @@ pub(super) enum Strength {
     Exact,
 }
 
-/// One assertion.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Assertion {
     /// Where it stands.
@@ -125,8 +126,9 @@ fn heads(language: Language) -> &'static [&'static str] {
 }
 
 /// Returns the assertions between two places.
-pub(super) fn assertions(source: &SourceText<'_>, (start, end): (usize, usize)) -> Vec<Assertion> {
-    let Some(bare) = source.bare.get(start..end) else { return Vec::new() };
+pub(super) fn assertions(source: &SourceText<'_>, span: &Range<usize>) -> Vec<Assertion> {
+    let (start, end) = (span.start, span.end);
+    let Some(bare) = source.bare.get(span.clone()) else { return Vec::new() };
     let heads = heads(source.language).iter();
     let mut places: Vec<usize> = heads.flat_map(|head| calls(bare, head).take(MOST)).collect();
     places.sort_unstable();
@@ -340,7 +342,7 @@ mod tests {
     #[track_caller]
     fn check(language: Language, text: &str, want: Strength) {
         let source = SourceText::new(text, language);
-        let found = assertions(&source, (0, text.len()));
+        let found = assertions(&source, &(0..text.len()));
         let [assertion] = found.as_slice() else { panic!("{text}: {found:?}") };
         assert_eq!(assertion.strength, want, "{text}");
     }
@@ -430,7 +432,7 @@ mod tests {
     fn an_assertion_is_about_something_and_may_be_off_by_something() {
         let of = |language, text: &str| {
             let source = SourceText::new(text, language);
-            assertions(&source, (0, text.len())).remove(0)
+            assertions(&source, &(0..text.len())).remove(0)
         };
         assert_eq!(of(Python, "assert f(1, 2) == 3").subject(), "f(1, 2)");
         assert_eq!(of(Script, "expect(f(1)).toBe(2)").subject(), "f(1)");

@@ -43,7 +43,6 @@ impl<'t> ComparedFile<'t> {
         &self.source
     }
 
-    /// Tells whether there are tests.
     pub(super) fn has_tests(&self) -> bool {
         !self.tests.is_empty()
     }
@@ -78,10 +77,10 @@ pub(super) fn compare(
             match now.get(nth) {
                 Some(still) => {
                     notes.extend(marks(after, test, still));
-                    let size = (test.body.1 - test.body.0) + (still.body.1 - still.body.0);
+                    let size = test.body.len() + still.body.len();
                     if !group && size <= budget {
                         budget -= size;
-                        notes.extend(bodies((before, test), (after, still)));
+                        notes.extend(bodies(FilePair { before, after }, test, still));
                     }
                 }
                 None if *group || elsewhere.contains(*name) => {}
@@ -98,7 +97,7 @@ pub(super) fn compare(
         notes.extend(loosened(
             &outside(before),
             &outside(after),
-            (before, after),
+            FilePair { before, after },
             "outside of tests",
         ));
     }
@@ -136,7 +135,7 @@ fn fresh_marks(old: &BTreeMap<(&str, bool), Vec<&Test>>, after: &ComparedFile<'_
             let inside = |inner: &&Test| {
                 !inner.group
                     && inner.start > test.start
-                    && inner.start < test.body.1
+                    && inner.start < test.body.end
                     && known(inner)
             };
             let hides = test.group && after.tests.iter().any(|inner| inside(&inner));
@@ -179,22 +178,27 @@ fn excuse(mark: &str, language: Language) -> Option<&'static str> {
     }
 }
 
+/// A file before a repair and after it.
+#[derive(Clone, Copy)]
+struct FilePair<'p, 's> {
+    before: &'p ComparedFile<'s>,
+    after: &'p ComparedFile<'s>,
+}
+
 /// Compares what one test does.
-fn bodies(
-    (before, test): (&ComparedFile<'_>, &Test),
-    (after, still): (&ComparedFile<'_>, &Test),
-) -> Vec<Note> {
+fn bodies(files: FilePair<'_, '_>, test: &Test, still: &Test) -> Vec<Note> {
+    let FilePair { before, after } = files;
     let (said, now) = (&before.source.said, &after.source.said);
-    if said.get(test.body.0..test.body.1) == now.get(still.body.0..still.body.1) {
+    if said.get(test.body.clone()) == now.get(still.body.clone()) {
         return Vec::new();
     }
-    let old = assertions(&before.source, test.body);
-    let new = assertions(&after.source, still.body);
+    let old = assertions(&before.source, &test.body);
+    let new = assertions(&after.source, &still.body);
     let place = format!("`{}`", short(&still.name));
-    let mut notes = loosened(&old, &new, (before, after), &place);
+    let mut notes = loosened(&old, &new, files, &place);
     let ends = |file: &ComparedFile<'_>, test: &Test, asserted: &[Assertion]| {
         let last = asserted.last().map_or(0, |assertion| assertion.at);
-        early_returns(&file.source, test.body, last)
+        early_returns(&file.source, &test.body, last)
     };
     if ends(after, still, &new) > ends(before, test, &old) {
         notes.push(after.note(still.start, format!("{place} returns before it has asserted all")));
@@ -206,7 +210,7 @@ fn bodies(
 fn loosened(
     old: &[Assertion],
     new: &[Assertion],
-    (before, after): (&ComparedFile<'_>, &ComparedFile<'_>),
+    FilePair { before, after }: FilePair<'_, '_>,
     place: &str,
 ) -> Vec<Note> {
     let mut notes = Vec::new();
@@ -264,9 +268,10 @@ fn changed(old: &Assertion, new: &Assertion, alike: bool, place: &str) -> Option
 
 /// Returns the assertions of a file that stand in no test.
 fn outside(file: &ComparedFile<'_>) -> Vec<Assertion> {
-    let mut spans: Vec<_> = file.tests.iter().filter(|test| !test.group).map(|t| t.body).collect();
+    let mut spans: Vec<_> =
+        file.tests.iter().filter(|test| !test.group).map(|t| (t.body.start, t.body.end)).collect();
     spans.sort_unstable();
-    let mut all = assertions(&file.source, (0, file.source.bare.len()));
+    let mut all = assertions(&file.source, &(0..file.source.bare.len()));
     all.retain(|assertion| {
         let after = spans.partition_point(|(start, _)| *start <= assertion.at);
         let inside = after.checked_sub(1).and_then(|n| spans.get(n));
@@ -290,7 +295,7 @@ fn hazards_added(
         .tests
         .iter()
         .filter(|test| !test.group && !old.contains_key(&(test.name.as_str(), false)))
-        .map(|test| (test.start, test.body.1))
+        .map(|test| (test.start, test.body.end))
         .collect();
     fresh.sort_unstable();
     let in_new_test = |at: usize| {

@@ -1,5 +1,7 @@
 //! Things in a file of tests that keep tests from running or from failing.
 
+use std::ops::Range;
+
 use super::text::{Language, SourceText, calls, near, starts_name};
 
 /// What a passage does.
@@ -186,10 +188,12 @@ fn python(source: &SourceText<'_>, found: &mut Vec<(Hazard, usize)>) {
         }
         if code.starts_with("except") && code.contains(':') {
             let alone = !code.ends_with(':');
-            match alone {
-                true if !code.contains("raise") => found.push((Hazard::Swallow, start)),
-                true => {}
-                false => handler = Some((indent, start)),
+            if alone {
+                if !code.contains("raise") {
+                    found.push((Hazard::Swallow, start))
+                }
+            } else {
+                handler = Some((indent, start))
             }
         } else if super::cases::is_dead(code) {
             found.push((Hazard::Dead, start));
@@ -210,10 +214,11 @@ fn swallows(source: &SourceText<'_>, at: usize) -> bool {
 /// Returns the places where a test ends before it has asserted anything further.
 pub(super) fn early_returns(
     source: &SourceText<'_>,
-    (start, end): (usize, usize),
+    span: &Range<usize>,
     last_assertion: usize,
 ) -> usize {
-    let Some(bare) = source.bare.get(start..end) else { return 0 };
+    let start = span.start;
+    let Some(bare) = source.bare.get(span.clone()) else { return 0 };
     let floor = match source.language {
         Language::Python => return python_returns(bare, start, last_assertion),
         // The test is a function among the arguments.

@@ -57,10 +57,7 @@ pub(super) fn sections(path: &str, before: &str, after: &str) -> Option<Sections
     let name = path.rsplit('/').next().unwrap_or(path);
     let json = name == "package.json";
     let read = |text: &str| -> Option<Value> {
-        match json {
-            true => serde_json::from_str(text).ok(),
-            false => toml::from_str::<Value>(text).ok(),
-        }
+        if json { serde_json::from_str(text).ok() } else { toml::from_str::<Value>(text).ok() }
     };
     let (before, after) = (read(before)?, read(after)?);
     let judging = |value: &Value| -> Map<String, Value> {
@@ -85,9 +82,10 @@ pub(super) fn sections(path: &str, before: &str, after: &str) -> Option<Sections
         _ => put_cargo(&mut merged, &before),
     }
     let text = |value: &Map<String, Value>| serde_json::to_string_pretty(value).unwrap_or_default();
-    let merged = match json {
-        true => serde_json::to_string_pretty(&merged).ok()?,
-        false => toml::to_string(&merged).ok()?,
+    let merged = if json {
+        serde_json::to_string_pretty(&merged).ok()?
+    } else {
+        toml::to_string(&merged).ok()?
     };
     Some(Sections { before: text(&was), after: text(&is), merged })
 }

@@ -54,7 +54,6 @@ pub struct Edit<'a> {
 /// A part of what judges a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum VerifierPart {
-    /// Tests.
     Tests,
     /// Tests in the same file as the code they test.
     InlineTests,
@@ -113,7 +112,6 @@ pub enum Previous {
 /// A file of the verifier that a change touches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VerifierTouch {
-    /// The path.
     pub path: String,
     /// The part of the verifier.
     pub part: VerifierPart,

@@ -37,13 +37,13 @@ fn remarks(language: Language) -> &'static [&'static str] {
 }
 
 /// One remark: where it stands, and its text.
-struct Remark<'t> {
+struct SuppressionRemark<'t> {
     at: usize,
     end: usize,
     text: &'t str,
 }
 
-fn found<'t>(source: &'t SourceText<'_>) -> Vec<Remark<'t>> {
+fn found<'t>(source: &'t SourceText<'_>) -> Vec<SuppressionRemark<'t>> {
     let mut all = Vec::new();
     for remark in remarks(source.language) {
         for at in memchr::memmem::find_iter(source.text.as_bytes(), remark.as_bytes()) {
@@ -54,7 +54,11 @@ fn found<'t>(source: &'t SourceText<'_>) -> Vec<Remark<'t>> {
             let Some((start, end)) = span else { continue };
             let line_end = memchr::memchr(b'\n', &source.text.as_bytes()[at..end]);
             let text = &source.text[at..line_end.map_or(end, |n| at + n)];
-            all.push(Remark { at: start, end, text: text.trim_end_matches("*/").trim() });
+            all.push(SuppressionRemark {
+                at: start,
+                end,
+                text: text.trim_end_matches("*/").trim(),
+            });
         }
     }
     all.sort_by_key(|remark| remark.at);
@@ -80,12 +84,15 @@ fn attribute(source: &SourceText<'_>, at: usize, remark: &str) -> Option<(usize,
 }
 
 /// Returns the remarks that were added.
-fn added<'t>(before: &SourceText<'_>, after: &'t SourceText<'_>) -> Vec<Remark<'t>> {
+fn added<'t>(before: &SourceText<'_>, after: &'t SourceText<'_>) -> Vec<SuppressionRemark<'t>> {
     let mut known: BTreeMap<String, usize> = BTreeMap::new();
     for remark in found(before) {
         *known.entry(remark.text.to_owned()).or_default() += 1;
     }
-    let fresh = |remark: &Remark<'_>| match known.get_mut(remark.text).filter(|count| **count > 0) {
+    let fresh = |remark: &SuppressionRemark<'_>| match known
+        .get_mut(remark.text)
+        .filter(|count| **count > 0)
+    {
         Some(count) => {
             *count -= 1;
             false
@@ -102,7 +109,7 @@ fn added<'t>(before: &SourceText<'_>, after: &'t SourceText<'_>) -> Vec<Remark<'
 
 /// Returns what was told to look away.
 pub(super) fn notes(before: &SourceText<'_>, after: &SourceText<'_>) -> Vec<Note> {
-    let note = |remark: &Remark<'_>| Note {
+    let note = |remark: &SuppressionRemark<'_>| Note {
         line: Some(after.line(remark.at)),
         what: format!("a finding is suppressed: `{}`", short(remark.text)),
     };

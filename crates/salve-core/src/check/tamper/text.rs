@@ -5,13 +5,10 @@
 /// A language whose tests are understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
-    /// Python.
     Python,
     /// JavaScript and TypeScript.
     Script,
-    /// Rust.
     Rust,
-    /// Go.
     Go,
 }
 
@@ -33,7 +30,6 @@ impl Language {
 /// A source text and its copies.
 #[derive(Debug)]
 pub(super) struct SourceText<'t> {
-    /// The language.
     pub(super) language: Language,
     /// The original.
     pub(super) text: &'t str,

@@ -22,7 +22,6 @@ pub(crate) enum HoleKind {
     Port,
     /// Digits.
     Num,
-    /// A version.
     Version,
     /// A file path whose base name counts.
     Path,

@@ -250,9 +250,10 @@ impl ScriptReader<'_> {
             return Ok(Took::Word);
         }
         let names_variable = self.current.words.is_empty() && assigns(word.raw)?;
-        match names_variable {
-            true if !self.header => self.current.assignments.push(word),
-            true | false => self.current.words.push(word),
+        if names_variable && !self.header {
+            self.current.assignments.push(word);
+        } else {
+            self.current.words.push(word);
         }
         Ok(Took::Word)
     }

@@ -39,6 +39,8 @@ pub enum SimulatedFault {
     ForgetsToUndo,
     /// What was applied is taken for cured.
     SkipsTheProof,
+    /// What an agent did in a layer is taken over untried.
+    SkipsTheLayer,
     /// The state holds something that is not in the journal.
     RemembersAside,
     /// The end of the cooldown is missed.
@@ -62,6 +64,7 @@ impl SimulatedFault {
         (Self::SkipsTheSnapshot, &[Invariant::WorkGivenBack]),
         (Self::ForgetsToUndo, &[Invariant::WorkGivenBack]),
         (Self::SkipsTheProof, &[Invariant::Verified]),
+        (Self::SkipsTheLayer, &[Invariant::ProvenFirst]),
         (Self::RemembersAside, &[Invariant::ReplayIsLive]),
         (Self::CoolsForEver, &[Invariant::EndsOrWaits]),
         (Self::AsksNobody, &[Invariant::EndsOrWaits]),
@@ -97,6 +100,11 @@ impl SimulatedFault {
             (Self::SkipsTheSnapshot, _) => {
                 if let Phase::Due { what: Effect::Snapshot, .. } = incident.repair.phase {
                     incident.repair.due_apply();
+                }
+            }
+            (Self::SkipsTheLayer, _) => {
+                if let Phase::Due { what: Effect::VerifyInLayer, .. } = incident.repair.phase {
+                    incident.repair.due(Effect::TakeOver, 0);
                 }
             }
             (Self::ForgetsToUndo, _) => {

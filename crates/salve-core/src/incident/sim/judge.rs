@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use super::super::{DueEffect, Incident};
 use crate::event::{
     Actor, Authority, Digest, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome,
-    Process, Proof, RemedyVerdict, Resource,
+    Process, Proof, RemedyVerdict, Resource, SubjectKind,
 };
 
 /// What must never be otherwise.
@@ -29,6 +29,9 @@ pub enum Invariant {
     WorkGivenBack,
     /// Nothing is called recovered that was not verified after the last change.
     Verified,
+    /// What lies in a private layer reaches the workspace only once it was measured, and for a check
+    /// proven, in the layer.
+    ProvenFirst,
     /// Replaying the journal gives the state that lived through it.
     ReplayIsLive,
     /// An incident ends or waits for someone named.
@@ -37,7 +40,7 @@ pub enum Invariant {
 
 impl Invariant {
     /// Every invariant.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::OneOwner,
         Self::JournalFirst,
         Self::Gated,
@@ -45,6 +48,7 @@ impl Invariant {
         Self::BudgetFalls,
         Self::WorkGivenBack,
         Self::Verified,
+        Self::ProvenFirst,
         Self::ReplayIsLive,
         Self::EndsOrWaits,
     ];
@@ -61,10 +65,7 @@ pub struct Broken {
 }
 
 pub(super) fn hold(invariant: Invariant, holds: bool, detail: &str) -> Result<(), Broken> {
-    match holds {
-        true => Ok(()),
-        false => Err(Broken { invariant, detail: detail.to_owned() }),
-    }
+    if holds { Ok(()) } else { Err(Broken { invariant, detail: detail.to_owned() }) }
 }
 
 /// Keeps account of what was written and what was done.
@@ -76,15 +77,33 @@ pub(super) struct Judge {
     allowed: Vec<Digest>,
     applied: BTreeSet<u32>,
     granted: u64,
+    /// Whether the subject shows in a private layer whether a change helps.
+    is_check: bool,
     /// A snapshot holds what is in the workspace now.
     kept: bool,
     /// The workspace holds a change that is not proven.
     dirty: bool,
     undo_failed: bool,
     well: bool,
+    /// What is known of a change in a private layer.
+    layer: LayerAccount,
+}
+
+/// What is known of a change in a private layer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum LayerAccount {
+    #[default]
+    Unknown,
+    Measured,
+    Proven,
 }
 
 impl Judge {
+    /// Returns the judge of a subject's life.
+    pub(super) fn of(kind: SubjectKind) -> Self {
+        Self { is_check: kind == SubjectKind::Check, ..Self::default() }
+    }
+
     /// Looks at a new entry; `gone` tells whether a process is surely gone.
     pub(super) fn wrote(
         &mut self,
@@ -183,8 +202,18 @@ impl Judge {
                 let within = self.applied.len() as u64 <= attempts.saturating_add(self.granted);
                 hold(Invariant::BudgetFalls, within, "more attempts than granted")?;
                 self.well = false;
+                self.layer = LayerAccount::Unknown;
             }
-            Effect::Verify => self.well = false,
+            Effect::TakeOver => {
+                let known = if self.is_check {
+                    self.layer == LayerAccount::Proven
+                } else {
+                    self.layer != LayerAccount::Unknown
+                };
+                hold(Invariant::ProvenFirst, known, "taken over untried")?;
+                self.well = false;
+            }
+            Effect::Verify | Effect::VerifyInLayer => self.well = false,
             Effect::Measure
             | Effect::RollBack(_)
             | Effect::Ask
@@ -227,6 +256,21 @@ impl Judge {
             (Effect::Snapshot, EffectReport::Done) => self.kept = true,
             (Effect::Apply { .. }, _) if edits => {
                 hold(Invariant::WorkGivenBack, self.kept, "changed what was not kept")?;
+                self.kept = false;
+                self.dirty = true;
+            }
+            (Effect::Measure, EffectReport::Measured(_)) => self.layer = LayerAccount::Measured,
+            (Effect::VerifyInLayer, EffectReport::Done) => self.layer = LayerAccount::Proven,
+            (Effect::VerifyInLayer, EffectReport::Verified { proof, .. }) => {
+                self.well = matches!(proof, Proof::Transient | Proof::Flaky);
+            }
+            (Effect::TakeOver, EffectReport::Conflict { .. }) => {}
+            (Effect::TakeOver, _) => {
+                hold(
+                    Invariant::WorkGivenBack,
+                    self.kept || self.dirty,
+                    "changed what was not kept",
+                )?;
                 self.kept = false;
                 self.dirty = true;
             }

@@ -30,7 +30,10 @@ pub(super) fn report(rng: &mut Rng, what: Effect) -> EffectReport {
             let lines = Some(lines).filter(|_| luck > 5);
             EffectReport::Measured(Change { files: Some(files), lines })
         }
-        Effect::Verify if luck < 87 => verified(rng),
+        Effect::VerifyInLayer if luck < 60 => EffectReport::Done,
+        Effect::Verify | Effect::VerifyInLayer if luck < 87 => verified(rng),
+        Effect::TakeOver if luck < 10 => EffectReport::Conflict { paths: Vec::new() },
+        Effect::TakeOver if luck < 90 => EffectReport::Done,
         Effect::Verify if luck < 90 => EffectReport::Done,
         Effect::RollBack(_) | Effect::Record | Effect::Release if luck < 92 => EffectReport::Done,
         Effect::Snapshot | Effect::Apply { .. } | Effect::Ask if luck < 80 => EffectReport::Done,

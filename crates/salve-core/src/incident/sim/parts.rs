@@ -26,17 +26,14 @@ pub fn process(pid: u32) -> Process {
     Process { pid, started: u64::from(pid) * 100, host: Scrubbed::literal("here") }
 }
 
-/// Returns a person.
 pub fn person(name: &'static str) -> Actor {
     Actor::Person { name: Scrubbed::literal(name) }
 }
 
-/// Returns an agent.
 pub fn agent() -> Actor {
     Actor::Agent { name: Scrubbed::literal("coder") }
 }
 
-/// Returns a subject.
 pub fn subject(kind: SubjectKind, repeat: Repeat) -> Subject {
     Subject { kind, name: Scrubbed::literal("web"), repeat }
 }
@@ -66,7 +63,6 @@ pub fn remedy(kind: RemedyKind, name: &'static str) -> Remedy {
     Remedy { kind, origin: RemedyOrigin::Playbook, text, digest, undo, repeat }
 }
 
-/// Returns a judgement.
 pub fn judgement(verdict: RemedyVerdict) -> Judgement {
     let (rule, reason) = (Scrubbed::literal("rule"), Scrubbed::literal("because"));
     Judgement { verdict, rule, reason }
@@ -77,6 +73,8 @@ pub fn policy() -> IncidentPolicy {
     IncidentPolicy {
         person: Scrubbed::literal("ada"),
         mode: Mode::Legacy,
+        listener: None,
+        starts: None,
         limits: Limits { attempts: Some(3), ..Limits::default() },
         backoff_ms: 2_000,
         engage_ms: 30_000,

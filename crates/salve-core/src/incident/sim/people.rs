@@ -48,15 +48,16 @@ impl World {
         let digest = if self.rng.chance(10) { other } else { digest };
         let nobody = self.rng.chance(10);
         let by = if nobody { parts::agent() } else { person };
-        match self.rng.chance(70) {
-            true => self.append(
+        if self.rng.chance(70) {
+            self.append(
                 by,
                 Event::Incident(IncidentEvent::Approved { question: number, digest, note: None }),
-            ),
-            false => self.append(
+            )
+        } else {
+            self.append(
                 by,
                 Event::Incident(IncidentEvent::Rejected { question: number, digest, note: None }),
-            ),
+            )
         }
     }
 
@@ -68,9 +69,10 @@ impl World {
             AgentMark::WroteFiles,
         ]);
         let near = u32::try_from(self.rng.below(3)).unwrap_or(0);
-        let attempt = match self.rng.chance(75) {
-            true => self.truth.attempt(),
-            false => (self.truth.attempt() + near).saturating_sub(1),
+        let attempt = if self.rng.chance(75) {
+            self.truth.attempt()
+        } else {
+            (self.truth.attempt() + near).saturating_sub(1)
         };
         let files = self.rng.pick([None, Some(1), Some(20)]);
         let reported = Change { files, lines: None };
@@ -97,20 +99,15 @@ impl World {
             Phase::Ending { outcome: IncidentOutcome::Recovered(_), .. }
         );
         let breaker = self.rng.pick([Breaker::FileChurn, Breaker::NewErrors]);
-        match recovered {
-            true => {
-                let symptom = Box::new(parts::symptom(1, "a"));
-                self.append(
-                    Actor::Salve(owner),
-                    Event::Incident(IncidentEvent::Sickened { symptom }),
-                )
-            }
-            false if self.rng.chance(20) => self
-                .append(Actor::Salve(owner), Event::Incident(IncidentEvent::Tripped { breaker })),
-            false if self.rng.chance(10) => {
-                self.append(Actor::Salve(owner), Event::Incident(IncidentEvent::Superseded {}))
-            }
-            false => Ok(()),
+        if recovered {
+            let symptom = Box::new(parts::symptom(1, "a"));
+            self.append(Actor::Salve(owner), Event::Incident(IncidentEvent::Sickened { symptom }))
+        } else if self.rng.chance(20) {
+            self.append(Actor::Salve(owner), Event::Incident(IncidentEvent::Tripped { breaker }))
+        } else if self.rng.chance(10) {
+            self.append(Actor::Salve(owner), Event::Incident(IncidentEvent::Superseded {}))
+        } else {
+            Ok(())
         }
     }
 

@@ -23,6 +23,7 @@ fn every_invariant_holds_in_every_life() {
     let questions = [
         "Remedy",
         "ChangeTooLarge",
+        "Conflict",
         "Exhausted(Attempts)",
         "Exhausted(Tokens)",
         "NothingLeft",

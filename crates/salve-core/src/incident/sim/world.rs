@@ -1,6 +1,6 @@
 //! The world of one simulated life: processes, a journal, results on their way.
 
-use super::super::{Awaited, DueEffect, Incident, IncidentMove, OwnerState, Phase};
+use super::super::{Awaited, DueEffect, Incident, IncidentMove, OwnerState, Phase, TrialReach};
 use super::fault::{next, step};
 use super::judge::{Broken, Invariant, Judge, hold};
 use super::rng::Rng;
@@ -44,7 +44,8 @@ impl World {
     pub(super) fn new(seed: u64, fault: Option<SimulatedFault>) -> Self {
         let mut rng = Rng::new(seed);
         let repeat = rng.pick([Repeat::Safe, Repeat::Safe, Repeat::Unsafe]);
-        let subject = parts::subject(SubjectKind::Check, repeat);
+        let kind = rng.pick([SubjectKind::Check, SubjectKind::Server]);
+        let subject = parts::subject(kind, repeat);
         let (policy, symptom) =
             (Box::new(luck::policy(&mut rng)), Box::new(luck::symptom(&mut rng)));
         let event = Event::Incident(IncidentEvent::Opened { subject, policy, symptom });
@@ -64,7 +65,7 @@ impl World {
             truth,
             processes: Vec::new(),
             messages: Vec::new(),
-            judge: Judge::default(),
+            judge: Judge::of(kind),
             counts: Summary { seeds: 1, entries: 1, ..Summary::default() },
         };
         (0..3).for_each(|_| world.start());
@@ -334,11 +335,20 @@ impl World {
     /// Runs an effect in the world.
     fn act(&mut self, who: usize, run: DueEffect) -> Result<(), Broken> {
         let me = self.processes[who].process.clone();
+        if self.lays_a_layer(run) {
+            let laid = Event::Incident(IncidentEvent::LayerLaid { effect: run.effect });
+            self.append(Actor::Salve(me.clone()), laid)?;
+            if self.dies(who, Instant::AfterWriting) {
+                return Ok(());
+            }
+        }
         let attempts = self.truth.policy().limits.attempts.unwrap_or(0);
         self.judge.acts(&me, run, &self.journal, attempts)?;
         self.counts.effects += 1;
         let report = luck::report(&mut self.rng, run.what);
-        let edits = self.truth.trial().is_some_and(|trial| trial.remedy.undo == Undo::Snapshot);
+        let edits = self.truth.trial().is_some_and(|trial| {
+            trial.remedy.undo == Undo::Snapshot && trial.reach != TrialReach::InLayer
+        });
         self.judge.did(run, &report, edits)?;
         if self.dies(who, Instant::AfterActing) {
             return Ok(());
@@ -352,6 +362,12 @@ impl World {
         Ok(())
     }
 
+    /// Tells whether the agent that is about to start works in a private layer.
+    fn lays_a_layer(&mut self, run: DueEffect) -> bool {
+        let is_agent = self.truth.trial().is_some_and(|t| t.remedy.kind == RemedyKind::Agent);
+        is_agent && matches!(run.what, Effect::Apply { .. }) && self.rng.chance(60)
+    }
+
     /// Brings a result home: perhaps twice, perhaps after its process is gone.
     fn deliver(&mut self) -> Result<(), Broken> {
         if self.messages.is_empty() {
@@ -359,10 +375,8 @@ impl World {
         }
         let place = self.rng.index(self.messages.len());
         let again = self.chaos && self.rng.chance(15);
-        let message = match again {
-            true => self.messages[place].clone(),
-            false => self.messages.swap_remove(place),
-        };
+        let message =
+            if again { self.messages[place].clone() } else { self.messages.swap_remove(place) };
         let SimulatedMessage { to, effect, report } = message;
         // What a process wrote in its last breath may still arrive.
         let arrives = self.processes[to].alive || self.chaos && self.rng.chance(20);

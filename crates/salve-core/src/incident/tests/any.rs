@@ -25,6 +25,8 @@ fn effects() -> impl Strategy<Value = Effect> {
         apply(Authority::Gate),
         apply(Authority::Approval(3)),
         Effect::Measure,
+        Effect::VerifyInLayer,
+        Effect::TakeOver,
         Effect::Verify,
         Effect::RollBack(Scope::Attempt),
         Effect::Ask,
@@ -42,6 +44,7 @@ fn reports() -> impl Strategy<Value = EffectReport> {
         EffectReport::failed(Scrubbed::literal("no")),
         EffectReport::Measured(Change { files: Some(1), lines: Some(1) }),
         EffectReport::Measured(Change::default()),
+        EffectReport::Conflict { paths: Vec::new() },
         EffectReport::Verified { proof: Proof::Proven, symptom: None },
         EffectReport::Verified { proof: Proof::Masked, symptom: None },
         EffectReport::Verified { proof: Proof::Failed, symptom: sick },
@@ -108,6 +111,7 @@ fn said() -> impl Strategy<Value = Event> {
                 limit_ms,
             }
         )),
+        number().prop_map(|effect| Event::Incident(IncidentEvent::LayerLaid { effect })),
         amount()
             .prop_map(move |n| Event::Incident(IncidentEvent::Refilled { granted: amounts(n) })),
         select(orders.to_vec()).prop_map(|order| Event::Incident(IncidentEvent::Ordered { order })),

@@ -1,6 +1,7 @@
 //! The machine, row by row: what runs, in which order, and where it ends.
 
 mod any;
+mod layer;
 mod paths;
 
 use Act::*;
@@ -166,17 +167,10 @@ fn attempt(story: &mut TestIncident, act: &Act) -> Result<Option<DueEffect>, Ign
             let Phase::Asking { number, digest, .. } = story.incident.phase() else {
                 return Err(Ignored::Stale);
             };
-            match yes {
-                true => Event::Incident(IncidentEvent::Approved {
-                    question: number,
-                    digest,
-                    note: None,
-                }),
-                false => Event::Incident(IncidentEvent::Rejected {
-                    question: number,
-                    digest,
-                    note: None,
-                }),
+            if *yes {
+                Event::Incident(IncidentEvent::Approved { question: number, digest, note: None })
+            } else {
+                Event::Incident(IncidentEvent::Rejected { question: number, digest, note: None })
             }
         }
         Resolves | Orders(_) | Grants(_) => {
@@ -755,6 +749,31 @@ fn after_a_crash_a_remedy_is_verified_and_never_applied_again() {
         &[Works, Dies, Is(1, 1), Found(Proof::Proven)],
         "snapshot apply-a measure verify recovered(proven)",
     );
+}
+
+/// **Invariant:** What a kill cut short counts as no failure, and runs again on a person's word only.
+#[test]
+fn what_a_kill_cut_short_runs_again_on_a_persons_word() {
+    let mut story = TestIncident::new(policy());
+    for word in [Allow, Ask] {
+        story.judge(Command, "a", word);
+        if word == Ask {
+            story.finish(Effect::Ask, EffectReport::Done);
+            perform(&mut story, &Says(true));
+        }
+        story.finish(Effect::Snapshot, EffectReport::Done);
+        assert!(matches!(story.run().unwrap().what, Effect::Apply { .. }), "it is run");
+        perform(&mut story, &Dies);
+        assert_eq!(story.run().unwrap().what, Effect::Verify);
+        perform(&mut story, &Breaks(1, "tree"));
+        story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
+        let tried = story.incident.tried();
+        assert!(tried.iter().all(|one| one.fate == super::RemedyFate::CutShort), "{tried:?}");
+    }
+    // The gate's word alone does not do it.
+    story.judge(Command, "a", Allow);
+    assert_eq!(story.run().unwrap().what, Effect::Ask);
+    assert!(!story.incident.is_stuck(), "nothing of it tells that it helps nothing");
 }
 
 #[test]

@@ -236,6 +236,8 @@ fn a_workspace_is_kept_before_it_is_changed_on_every_path() {
                 Effect::Apply { .. } => assert!(std::mem::take(&mut kept), "{:?}", path.ran),
                 Effect::RollBack(Scope::Attempt | Scope::Incident) => {}
                 Effect::Measure
+                | Effect::VerifyInLayer
+                | Effect::TakeOver
                 | Effect::Verify
                 | Effect::Ask
                 | Effect::Record

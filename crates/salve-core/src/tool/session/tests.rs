@@ -189,3 +189,42 @@ fn the_settings_say_what_may_be_repeated_where_the_server_does_not() {
     assert!(session.server_ended().refuse.is_empty());
     assert_eq!(undelivered(&session).len(), 1);
 }
+
+#[test]
+fn a_second_answer_to_a_call_that_is_being_healed_reaches_nobody() {
+    let mut session = greeted();
+    let failed = r#"{"id":10,"result":{"isError":true}}"#;
+    client(&mut session, &call(10, "look"));
+    assert!(matches!(server(&mut session, failed), FromServer::PassAnswer(_)));
+    session.begin_healing(&MessageId::from_json("10"));
+    assert_eq!(server(&mut session, failed), FromServer::Drop);
+    assert!(session.end_healing(&MessageId::from_json("10")), "the client still waits");
+    // What answers nothing that is known passes, as without a proxy.
+    assert_eq!(server(&mut session, r#"{"id":"10","result":{}}"#), FromServer::Pass);
+    assert_eq!(server(&mut session, failed), FromServer::Pass);
+}
+
+/// **Invariant:** A call that tells of progress does not run out of time.
+#[test]
+fn a_call_that_takes_too_long_is_answered_and_one_that_progresses_is_not() {
+    let mut session = greeted();
+    let tools = ToolPattern::new("p*");
+    session.limit(vec![ToolTimeLimit { tools, limit_ms: 100 }]);
+    client(&mut session, &call(10, "pay"));
+    client(&mut session, &call(11, "look"));
+    client(
+        &mut session,
+        r#"{"id":12,"method":"tools/call","params":{"name":"plain","_meta":{"progressToken":"t"}}}"#,
+    );
+    assert!(session.take_overdue(104).is_empty(), "it came at 5");
+    let progress =
+        r#"{"method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#;
+    session.progressed(progress.as_bytes(), 90);
+    let overdue = session.take_overdue(105);
+    assert_eq!(overdue.len(), 1, "{overdue:?}");
+    assert_eq!(overdue[0].id.as_json(), "10");
+    assert_eq!(overdue[0].effect, PossibleEffect::MayHaveActed);
+    assert_eq!(server(&mut session, r#"{"id":10,"result":{}}"#), FromServer::Drop);
+    assert_eq!(session.take_overdue(190)[0].id.as_json(), "12");
+    assert!(session.waits_for(&MessageId::from_json("11")), "another tool has no limit");
+}

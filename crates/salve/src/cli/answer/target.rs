@@ -21,7 +21,6 @@ pub(super) enum IncidentTarget<'a> {
     Id(&'a str),
     /// The one that asks, if it is the only one.
     OnlyOne,
-    /// The one of this loop.
     Loop(&'a str),
 }
 

@@ -19,7 +19,6 @@ pub(super) enum CallInput {
     Same(OwnedFd),
     /// A file, read from the same place again.
     File {
-        /// The file.
         file: OwnedFd,
         /// Where it was.
         from: u64,

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use jiff::Timestamp;
+use salve_core::agent::known_agents;
 use salve_core::class::Class;
 use salve_core::scrub::Scrubber;
 
 use super::super::{CliError, Output};
-use crate::agent::{Mcp, Profile, Runtime};
+use crate::agent::{Mcp, Profile};
 use crate::config::{
     self, AgentRuntime, AgentSettings, CommandLine, Config, LiveError, LiveSettings, RoleEntry,
     Sources,
@@ -18,7 +19,8 @@ use crate::store::Store;
 
 /// Returns what it takes to start agents, where they may repair.
 pub(in crate::cli) fn all<'s>(
-    (project, store): (&Project, &'s Store),
+    project: &Project,
+    store: &'s Store,
     config: &Config,
     scrubber: &Scrubber,
     out: &Output,
@@ -30,10 +32,21 @@ pub(in crate::cli) fn all<'s>(
     let mcp = mcp(project)?;
     let plan = plan(runtime, settings, &mcp)?;
     let known = config.settings.specialists.values();
-    let specialists = known.map(|entry| specialist(entry, (runtime, settings), &mcp));
+    let specialists = known.map(|entry| specialist(entry, runtime, settings, &mcp));
     let specialists = specialists.collect::<Result<_, _>>()?;
-    let live = live((project, store), scrubber, out)?;
+    let live = live(project, store, scrubber, out)?;
     Ok(Some(Agents { plan, specialists, live, project: project.clone() }))
+}
+
+/// What the help says of an agent that need not be named.
+pub(in crate::cli) const DEFAULT_AGENT: &str = " [default: that of agent.runtime]";
+
+/// Returns what the help says of an agent that is named on the command line.
+pub(in crate::cli) fn agent_help(what: &str, default: &str) -> String {
+    let names: Vec<&str> = known_agents().iter().map(|known| known.name.as_str()).collect();
+    let (last, others) = names.split_last().unwrap_or((&"", &[]));
+    let names = format!("{} or {last}", others.join(", "));
+    format!("{what}: a command that gets the task on stdin, or {names}{default}")
 }
 
 /// Returns how agents reach this very Salve.
@@ -46,7 +59,8 @@ pub(in crate::cli) fn mcp(project: &Project) -> Result<Mcp, CliError> {
 
 /// Returns the settings, which are held while an agent runs.
 pub(in crate::cli) fn live<'s>(
-    (project, store): (&Project, &'s Store),
+    project: &Project,
+    store: &'s Store,
     scrubber: &Scrubber,
     out: &Output,
 ) -> Result<LiveSettings<'s>, CliError> {
@@ -63,7 +77,8 @@ pub(in crate::cli) fn live<'s>(
 /// Returns how the agent of a role is started; what its settings leave open is as for every other
 /// agent.
 pub(in crate::cli) fn for_role(
-    (name, entry): (&str, &RoleEntry),
+    name: &str,
+    entry: &RoleEntry,
     settings: &AgentSettings,
     mcp: &Mcp,
 ) -> Result<AgentPlan, CliError> {
@@ -92,7 +107,8 @@ fn plan(runtime: AgentRuntime, settings: &AgentSettings, mcp: &Mcp) -> Result<Ag
         profile: Profile {
             prices: settings.prices.get(runtime.as_str()).copied().map(Into::into),
             ..profile(runtime, settings)?
-        },
+        }
+        .with_state_in(&settings.state_dirs),
         mcp: mcp.clone(),
         model: settings.model.clone(),
         wall: settings.wall_limit,
@@ -103,7 +119,8 @@ fn plan(runtime: AgentRuntime, settings: &AgentSettings, mcp: &Mcp) -> Result<Ag
 /// Returns a specialist; what its settings leave open is as for every other agent.
 fn specialist(
     entry: &config::SpecialistEntry,
-    (usual, settings): (AgentRuntime, &AgentSettings),
+    usual: AgentRuntime,
+    settings: &AgentSettings,
     mcp: &Mcp,
 ) -> Result<Specialist, CliError> {
     let runtime = match (entry.runtime, &entry.command) {
@@ -131,14 +148,7 @@ fn name(runtime: AgentRuntime, settings: &AgentSettings) -> String {
         (AgentRuntime::Command, Some(CommandLine::Line(line))) => {
             line.split_whitespace().next().map(str::to_owned)
         }
-        (AgentRuntime::Command, None)
-        | (
-            AgentRuntime::Claude
-            | AgentRuntime::Codex
-            | AgentRuntime::Gemini
-            | AgentRuntime::Opencode,
-            _,
-        ) => None,
+        (AgentRuntime::Command, None) | (AgentRuntime::Known(_), _) => None,
     };
     let program = word.and_then(|word| word.rsplit('/').next().map(str::to_owned));
     program.filter(|name| !name.is_empty()).unwrap_or_else(|| runtime.as_str().to_owned())
@@ -146,21 +156,16 @@ fn name(runtime: AgentRuntime, settings: &AgentSettings) -> String {
 
 /// Returns how an agent is run.
 fn profile(runtime: AgentRuntime, settings: &AgentSettings) -> Result<Profile, CliError> {
-    let known = match runtime {
-        AgentRuntime::Claude => Runtime::Claude,
-        AgentRuntime::Codex => Runtime::Codex,
-        AgentRuntime::Gemini => Runtime::Gemini,
-        AgentRuntime::Opencode => Runtime::Opencode,
+    match runtime {
+        AgentRuntime::Known(known) => Profile::shipped(&known.name).map_err(|error| {
+            CliError::failed("the shipped agent profiles are wrong").because(error)
+        }),
         AgentRuntime::Command => {
             let words = settings.command.as_ref().map(|command| {
                 command.argv().iter().map(|word| word.to_string_lossy().into_owned()).collect()
             });
             let words: Vec<String> = words.unwrap_or_default();
-            return Profile::command(&words)
-                .ok_or_else(|| CliError::usage("agent.command is missing"));
+            Profile::command(&words).ok_or_else(|| CliError::usage("agent.command is missing"))
         }
-    };
-    known
-        .profile()
-        .map_err(|error| CliError::failed("the shipped agent profiles are wrong").because(error))
+    }
 }

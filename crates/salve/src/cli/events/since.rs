@@ -10,7 +10,6 @@ use jiff::{Span, Timestamp, Zoned};
 pub(super) enum Since {
     /// After the entry of this number.
     After(u64),
-    /// At this time.
     Time(Timestamp),
 }
 

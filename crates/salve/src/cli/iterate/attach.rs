@@ -78,7 +78,7 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
         // Nobody is left to tell when it is over.
         let _ = sender.send(InboxMessage::Stop(signal));
     })?;
-    let live = live((&base.project, &foundation.store), &foundation.scrubber, out)?;
+    let live = live(&base.project, &foundation.store, &foundation.scrubber, out)?;
     let plan = tests_plan(args, &id, &foundation, &config);
     let mut attached = Attached::begin(&base, live, plan, dir, id)?;
     out.remark(format_args!(
@@ -110,9 +110,10 @@ fn tests_plan(
         ..RequestedCheck::command(SubjectKind::Iteration, &args.command)
     };
     let plan = plan(&wanted, foundation, config);
-    match args.command.is_empty() {
-        false => plan,
-        true => CommandPlan { argv: Vec::new(), command: Scrubbed::literal("no tests"), ..plan },
+    if args.command.is_empty() {
+        CommandPlan { argv: Vec::new(), command: Scrubbed::literal("no tests"), ..plan }
+    } else {
+        plan
     }
 }
 

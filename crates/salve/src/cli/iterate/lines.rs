@@ -95,7 +95,7 @@ fn lines(of: &Loop, what: &LoopTurn, by: &str) -> Vec<TerminalLine> {
             news("working", format!("{role}, attempt {attempt}"))
         }
         LoopTurn::RoleEnded { role, end, spent, promise } => {
-            let mut lines = vec![role_ended(of, (role, *promise), end, *spent)];
+            let mut lines = vec![role_ended(of, role, *promise, end, *spent)];
             lines.extend(refused(of));
             lines
         }
@@ -117,7 +117,8 @@ fn lines(of: &Loop, what: &LoopTurn, by: &str) -> Vec<TerminalLine> {
 
 fn role_ended(
     of: &Loop,
-    (role, promise): (&Scrubbed, Promise),
+    role: &Scrubbed,
+    promise: Promise,
     end: &RoleEnd,
     spent: Amounts,
 ) -> TerminalLine {

@@ -9,7 +9,8 @@ use super::super::dev::agents::for_role;
 use super::super::heal::{incident_limits, use_agent};
 use crate::agent::Mcp;
 use crate::config::{
-    self, CommandLine, Config, ConfigProblem, Loop, RECOVERY, RoleEntry, TESTS, shipped_prompt,
+    self, CommandLine, Config, ConfigProblem, LoopSettings, RECOVERY, RoleEntry, TESTS,
+    shipped_prompt,
 };
 use crate::detect;
 use crate::project::Project;
@@ -58,7 +59,7 @@ impl SettingsPlanner<'_> {
         })
     }
 
-    fn terms(&self, wanted: &Loop) -> LoopTerms {
+    fn terms(&self, wanted: &LoopSettings) -> LoopTerms {
         let some = |limit: u64| (limit > 0).then_some(limit);
         let step = |name: &String| match name.as_str() {
             TESTS => LoopStep::Tests,
@@ -88,7 +89,7 @@ impl SettingsPlanner<'_> {
         Ok(RolePlan {
             name: name.to_owned(),
             prompt: self.prompt(name, &entry)?,
-            agent: for_role((name, &entry), &config.settings.agent, &self.mcp)?,
+            agent: for_role(name, &entry, &config.settings.agent, &self.mcp)?,
             tokens: entry.max_tokens,
             promises: entry.promises,
             proposes: here > place(TESTS) && place(RECOVERY).is_some() && here < place(RECOVERY),
@@ -110,7 +111,7 @@ impl SettingsPlanner<'_> {
         }
     }
 
-    fn tests(&self, wanted: &Loop) -> Result<TestsPlan, CliError> {
+    fn tests(&self, wanted: &LoopSettings) -> Result<TestsPlan, CliError> {
         let root = self.project.root();
         let found = || {
             let checks = detect::checks(root);

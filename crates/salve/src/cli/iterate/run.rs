@@ -9,7 +9,7 @@ use salve_core::iteration::{Loop, StepsStanding};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use signal_hook::consts::SIGINT;
 
-use super::super::dev::agents::{live, mcp};
+use super::super::dev::agents::{DEFAULT_AGENT, agent_help, live, mcp};
 use super::super::dev::locate;
 use super::super::foundation::{self, Foundation, Purpose, remedies_of_own, repair_terms};
 use super::super::heal::records;
@@ -56,9 +56,7 @@ pub(super) struct Args {
     /// Iterations of this run [default: loop.max_iterations]
     #[arg(long, value_name = "N")]
     iterations: Option<u32>,
-    /// Agent for all roles that name none: a command that gets the task on stdin, or claude, codex
-    /// or gemini [default: that of agent.runtime]
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "AGENT", help = agent_help("Agent for all roles that name none", DEFAULT_AGENT))]
     agent: Option<String>,
     /// End with exit code 3 instead of waiting where a recovery needs a person, or in a pause
     #[arg(long)]
@@ -92,13 +90,13 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     base.intent = RunIntent::observing(args.observe);
     base.presence = if args.no_wait { Presence::Unattended } else { Presence::Attended };
     let sender = base.inbox.sender();
-    let mut live = live((&project, &foundation.store), &scrubber, out)?;
+    let mut live = live(&project, &foundation.store, &scrubber, out)?;
     let roles: Vec<String> = plan.roles.iter().map(|role| role.name.clone()).collect();
     foundation.listen(&base.inbox, &[], move |signal| {
         // Nobody is left to tell when the loop is over.
         let _ = sender.send(InboxMessage::Stop(signal));
     })?;
-    let of = start(args, &base.writer, (&plan, by), &mut teller)?;
+    let of = start(args, &base.writer, &plan, by, &mut teller)?;
     live.demand(move |config| planner.wrong(config, &roles));
     let mut driver = LoopDriver {
         folder: Folder::of(&project, of.id()),
@@ -150,7 +148,8 @@ fn starter(scrubber: &Scrubber) -> Result<Actor, CliError> {
 fn start(
     args: &Args,
     writer: &IncidentWriter<'_>,
-    (plan, by): (&LoopPlan, Actor),
+    plan: &LoopPlan,
+    by: Actor,
     teller: &mut Teller<'_>,
 ) -> Result<Loop, CliError> {
     let store = writer.store;

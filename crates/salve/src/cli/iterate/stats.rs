@@ -33,10 +33,7 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
             .hint("salve loop stats shows all loops that have"));
     }
     for one in known {
-        match out.json() {
-            true => out.fact(one)?,
-            false => tell(one, out)?,
-        }
+        if out.json() { out.fact(one)? } else { tell(one, out)? }
     }
     if stats.is_empty() && !out.json() {
         out.remark("no loop has had anything to recover");

@@ -84,9 +84,10 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         out.remark("no loop yet; start one: salve loop run --task \"…\"");
     }
     for report in shown {
-        match out.json() {
-            true => out.fact(report)?,
-            false => writeln!(out.stdout(), "{}", lines(report, Timestamp::now()).join("\n    "))?,
+        if out.json() {
+            out.fact(report)?
+        } else {
+            writeln!(out.stdout(), "{}", lines(report, Timestamp::now()).join("\n    "))?
         }
     }
     Ok(Exit::Well)

@@ -2,6 +2,7 @@
 
 use std::io::IsTerminal as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use salve_core::event::{
     AttemptEnd, Entry, Event, HealStrategy, IncidentEvent, JobEvent, JobTurn, LoopEnd, RemedyKind,
@@ -14,19 +15,49 @@ use salve_core::scrub::Scrubbed;
 
 use super::super::Output;
 use super::super::terminal_reporter::{Grade, TerminalLine};
+use super::progress::LiveProgress;
 use crate::heal::{Remark, Reporter};
 use crate::process::Outlet;
-use crate::subjects::job::JobFace;
-use crate::telemetry::Telemetry;
+use crate::subjects::job::{AttemptShown, JobFace};
 
 /// Tells what happens to a job, to whoever reads.
 pub(super) struct JobTeller<'a> {
     pub(super) out: &'a Output,
     pub(super) outlet: Arc<Outlet>,
-    pub(super) telemetry: Telemetry,
+    /// What a person at a terminal sees of what is at work.
+    pub(super) progress: Option<LiveProgress>,
 }
 
 impl JobTeller<'_> {
+    /// Returns what shows progress, if a person watches.
+    pub(super) fn progress(out: &Output, outlet: &Arc<Outlet>) -> Option<LiveProgress> {
+        let is_watched = std::io::stderr().is_terminal() && !out.json() && !out.global().quiet;
+        is_watched.then(|| LiveProgress::start(Arc::clone(outlet)))
+    }
+
+    /// Shows what an entry means to what is at work.
+    fn go_on(&self, of: &Job, what: &JobTurn) {
+        let Some(progress) = &self.progress else { return };
+        match what {
+            JobTurn::Charged { .. } => progress.costs(of),
+            JobTurn::Warned { timer, left_ms, .. } => {
+                progress.warn(*timer, Duration::from_millis(*left_ms));
+            }
+            JobTurn::StepEnded { .. } | JobTurn::Stopped {} | JobTurn::Ended { .. } => {
+                progress.end();
+            }
+            JobTurn::Started { .. }
+            | JobTurn::Resumed {}
+            | JobTurn::StepBegan { .. }
+            | JobTurn::ResetBegan { .. }
+            | JobTurn::ResetEnded { .. }
+            | JobTurn::Remedied { .. }
+            | JobTurn::Asked { .. }
+            | JobTurn::Ordered { .. }
+            | JobTurn::Honored { .. } => {}
+        }
+    }
+
     fn say(&self, line: &TerminalLine) {
         if self.out.global().quiet && line.grade == Grade::News {
             return;
@@ -50,7 +81,6 @@ impl JobTeller<'_> {
 
 impl JobFace for JobTeller<'_> {
     fn entry(&mut self, of: &Job, entry: &Entry) {
-        self.telemetry.take(entry);
         if self.out.json() {
             for event in task_events(of, entry) {
                 let mut fact = event.payload;
@@ -63,8 +93,21 @@ impl JobFace for JobTeller<'_> {
             return;
         }
         let Event::Job(JobEvent::Advanced { what, .. }) = &entry.event else { return };
+        self.go_on(of, what);
         for line in lines(of, what, &who(&entry.by)) {
             self.say(&line);
+        }
+    }
+
+    fn attempt(&mut self, of: &Job, begun: &AttemptShown) {
+        if let Some(progress) = &self.progress {
+            progress.begin(of, begun);
+        }
+    }
+
+    fn activity(&mut self, text: &Scrubbed) {
+        if let Some(progress) = &self.progress {
+            progress.said(text.as_str());
         }
     }
 
@@ -205,9 +248,10 @@ fn ended(of: &Job, why: &LoopEnd, retryable: bool) -> TerminalLine {
             TerminalLine::new(Grade::Good, "completed", text)
         }
         LoopEnd::Failed { reason } => {
-            let hint = match retryable {
-                true => format!("try it again from its last checkpoint: salve resume {id}"),
-                false => format!("once it is mended: salve resume {id}"),
+            let hint = if retryable {
+                format!("try it again from its last checkpoint: salve resume {id}")
+            } else {
+                format!("once it is mended: salve resume {id}")
             };
             TerminalLine::new(Grade::Grave, "failed", format!("{}\n{hint}", reason.head(300)))
         }

@@ -78,9 +78,10 @@ fn dead(out: &Output) -> Result<Exit, CliError> {
         writeln!(out.stdout(), "{id}  {tried}  {reason}")?;
     }
     if !out.json() {
-        out.remark(match dead.is_empty() {
-            true => "no job of the queue failed for good",
-            false => "let one be tried again: salve jobs requeue RUN",
+        out.remark(if dead.is_empty() {
+            "no job of the queue failed for good"
+        } else {
+            "let one be tried again: salve jobs requeue RUN"
         });
     }
     Ok(if dead.is_empty() { Exit::Well } else { Exit::NeedsPerson })

@@ -1,8 +1,8 @@
-//! `salve metrics`: the figures of all jobs, as Prometheus reads them.
+//! `salve metrics`: the figures of all jobs and incidents, as Prometheus reads them.
 
 use std::io::Write as _;
 
-use salve_core::job::prometheus_text;
+use salve_core::telemetry::prometheus_text;
 
 use super::super::{CliError, Exit, Output, config, project};
 use crate::store::{Store, Stream};
@@ -15,7 +15,7 @@ pub(in crate::cli) struct Args {}
 pub(in crate::cli) fn run(_: &Args, out: &Output) -> Result<Exit, CliError> {
     let prefix = config::load(out)?.settings.telemetry.prefix;
     let entries = match Store::open_existing(&project::locate(out)?)? {
-        Some(store) => store.journal().read(0, &Stream::Jobs, usize::MAX)?,
+        Some(store) => store.journal().read(0, &Stream::Project, usize::MAX)?,
         None => Vec::new(),
     };
     write!(out.stdout(), "{}", prometheus_text(&prefix, &entries))?;

@@ -13,7 +13,7 @@ use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
-use super::super::dev::agents::{for_role, live, mcp};
+use super::super::dev::agents::{DEFAULT_AGENT, agent_help, for_role, live, mcp};
 use super::super::dev::locate;
 use super::super::foundation::{Foundation, Purpose};
 use super::super::heal::use_agent;
@@ -34,10 +34,9 @@ use crate::process::strays;
 use crate::project::Project;
 use crate::store::{ClaimToken, Store, Stream};
 use crate::subjects::job::{
-    JobDriver, JobError, JobFile, JobFolder, JobOutcome, JobParts, JobSpec, StepLimits,
+    JobDriver, JobError, JobFile, JobFolder, JobOutcome, JobParts, JobSpec, NamedAgent, StepLimits,
     sweep_unbegun,
 };
-use crate::telemetry::Telemetry;
 use crate::workspace::{StartFrom, StepStore};
 
 /// How long what a killed run left may take to end by itself.
@@ -64,9 +63,7 @@ pub(in crate::cli) struct Args {
     /// Start from the files as they are, with what is not committed
     #[arg(long)]
     here: bool,
-    /// Agent for steps that name none: a command that gets its task on stdin, or claude, codex or
-    /// gemini [default: that of agent.runtime]
-    #[arg(long, value_name = "AGENT")]
+    #[arg(long, value_name = "AGENT", help = agent_help("Agent for steps that name none", DEFAULT_AGENT))]
     agent: Option<String>,
     /// Attempts at a step [default: job.step_max_attempts]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
@@ -143,13 +140,12 @@ impl Args {
             file.override_limits(limits);
             return Ok(file);
         }
-        let lines: Vec<CommandLine> = match self.command.is_empty() {
-            true => self.step.iter().cloned().map(CommandLine::Line).collect(),
-            false => {
-                let words = self.command.iter();
-                let words = words.map(|word| word.to_string_lossy().into_owned()).collect();
-                vec![CommandLine::Words(words)]
-            }
+        let lines: Vec<CommandLine> = if self.command.is_empty() {
+            self.step.iter().cloned().map(CommandLine::Line).collect()
+        } else {
+            let words = self.command.iter();
+            let words = words.map(|word| word.to_string_lossy().into_owned()).collect();
+            vec![CommandLine::Words(words)]
         };
         if lines.is_empty() {
             return Err(CliError::usage("there is nothing to run")
@@ -319,19 +315,18 @@ fn drive(
         // Nobody is left to tell when the job is over.
         let _ = sender.send(InboxMessage::Stop(signal));
     })?;
-    let known = store.journal().read(0, &Stream::Jobs, usize::MAX)?;
-    let telemetry = Telemetry::after(&config.settings.telemetry, &known);
-    let mut teller = JobTeller { out, outlet: outlet.clone(), telemetry };
+    // Several jobs of a worker share its terminal.
+    let progress = if claim.is_none() { JobTeller::progress(out, &outlet) } else { None };
+    let mut teller = JobTeller { out, outlet: outlet.clone(), progress };
     teller.greet(&of);
     let mcp = mcp(&project)?;
-    let planner =
-        |runtime: Option<&str>, model: Option<&str>| plan_agent(&config, &mcp, runtime, model);
+    let planner = |agent: &NamedAgent| plan_agent(&config, &mcp, agent);
     let parts = JobParts {
         project: project.clone(),
         folder,
         workspace,
         spec,
-        live: live((&project, store), scrubber, out)?,
+        live: live(&project, store, scrubber, out)?,
         planner: &planner,
         outlet,
         news: NewsQueue::new(base.inbox.sender()),
@@ -352,15 +347,14 @@ fn drive(
 fn plan_agent(
     config: &Config,
     mcp: &Mcp,
-    runtime: Option<&str>,
-    model: Option<&str>,
+    NamedAgent { runtime, model }: &NamedAgent,
 ) -> Result<AgentPlan, String> {
     let mut own = config.clone();
     if let Some(runtime) = runtime {
         use_agent(&mut own, runtime);
     }
-    let entry = RoleEntry { model: model.map(str::to_owned), ..RoleEntry::default() };
-    for_role(("step", &entry), &own.settings.agent, mcp).map_err(|error| {
+    let entry = RoleEntry { model: model.clone(), ..RoleEntry::default() };
+    for_role("step", &entry, &own.settings.agent, mcp).map_err(|error| {
         let hint = error.hint_text().unwrap_or_default();
         format!("{error}: {hint}")
     })

@@ -8,7 +8,8 @@ use clap::ValueEnum as _;
 use crate::project::{Project, ProjectError};
 use crate::register::{self, Client, Places, RegistrationScope, Wish};
 
-use super::super::init::{Mode, carry_out, places};
+use super::super::init::{Mode, carry_out};
+use super::listing::tell_listing;
 use super::{CliError, Exit, Output};
 
 /// Arguments of `salve mcp install`.
@@ -23,6 +24,9 @@ pub(super) struct Args {
     /// Only show what would be changed
     #[arg(long)]
     print: bool,
+    /// Let the client use Salve's tools without asking, where its settings can say so
+    #[arg(long, conflicts_with = "remove")]
+    allow_tools: bool,
     /// Take Salve out again
     #[arg(long)]
     remove: bool,
@@ -64,12 +68,12 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         Err(ProjectError::NotFound { .. }) => Project::at(Path::new("."))?,
         located => located?,
     };
-    let places = places(project.root());
+    let places = Places::here(project.root());
     let clients = clients(&args.client, &places)?;
     let mut failed: Vec<CliError> = Vec::new();
     for client in clients {
         match register_client(client, args, &places, out) {
-            Ok(()) => tell_left_to_do(client, args, out)?,
+            Ok(()) => tell_what_follows(client, args, &places, out)?,
             Err(error) => failed.push(error),
         }
     }
@@ -92,6 +96,11 @@ fn register_client(
     let mode = if args.print { Mode::Show } else { Mode::Write };
     let plan = register::plan(client, args.scope, places, wish)?;
     carry_out(client, &plan, mode, out)?;
+    if (args.allow_tools || args.remove)
+        && let Some(plan) = register::plan_permission(client, args.scope, places, wish)?
+    {
+        carry_out(client, &plan, mode, out)?;
+    }
     // The hooks come with `salve init --agent`, and go with the server.
     if args.remove
         && let Some(plan) = register::plan_hooks(client, args.scope, places, wish)?
@@ -123,14 +132,29 @@ pub(super) fn clients(named: &[Named], places: &Places) -> Result<Vec<Client>, C
     Ok(all)
 }
 
-/// Says what a person has to do still before the client uses Salve.
-fn tell_left_to_do(client: Client, args: &Args, out: &Output) -> Result<(), CliError> {
-    match client.left_to_do(args.scope) {
-        Some(text) if !args.remove && !args.print && !out.json() => {
-            Ok(writeln!(out.stdout(), "    still to do: {text}")?)
-        }
-        Some(_) | None => Ok(()),
+/// Says what a person has to do still before the client uses Salve, what can be written for them, and what
+/// the client says itself.
+fn tell_what_follows(
+    client: Client,
+    args: &Args,
+    places: &Places,
+    out: &Output,
+) -> Result<(), CliError> {
+    if args.remove || args.print || out.json() {
+        return Ok(());
     }
+    if let Some(steps) = client.first_steps(args.scope) {
+        writeln!(out.stdout(), "    still to do: {steps}")?;
+    }
+    if client.can_be_allowed() && !args.allow_tools {
+        let words = format!("--client {} --scope {}", client.word(), args.scope.word());
+        writeln!(
+            out.stdout(),
+            "    it asks before it uses the tools; `salve mcp install {words} --allow-tools` says \
+             that it need not"
+        )?;
+    }
+    tell_listing(client, &places.project, out)
 }
 
 /// Returns the clients that are installed or that the project or the user has files of.

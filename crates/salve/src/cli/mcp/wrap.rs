@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::super::init::{Mode, carry_out, places};
+use super::super::init::{Mode, carry_out};
 use super::install::{Named, clients};
 use super::{CliError, Exit, Output};
 use crate::project::{Project, ProjectError};
@@ -111,5 +111,5 @@ fn found_places(out: &Output) -> Result<Places, CliError> {
         Err(ProjectError::NotFound { .. }) => Project::at(Path::new("."))?,
         located => located?,
     };
-    Ok(places(project.root()))
+    Ok(Places::here(project.root()))
 }

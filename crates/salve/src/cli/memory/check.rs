@@ -90,9 +90,10 @@ fn show(
         }
     }
     if answer.remedies.is_empty() && answer.tool_fixes.is_empty() {
-        let which = match answer.known {
-            true => format!("--signature {}", answer.signature),
-            false => "'the same text'".to_owned(),
+        let which = if answer.known {
+            format!("--signature {}", answer.signature)
+        } else {
+            "'the same text'".to_owned()
         };
         desk.out.remark(format_args!(
             "to teach a remedy: salve memory learn --command 'what helps' {which}"

@@ -3,16 +3,17 @@
 use std::time::Duration;
 
 use super::fit::fit;
+use super::plea::{AnswerWay, given_up, plea};
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
 use salve_core::event::{
-    Effect, EffectReport, Event, IncidentEvent, PersonOrder, RemedyKind, RemedyVerdict,
+    Effect, EffectReport, Event, Exit, IncidentEvent, PersonOrder, RemedyKind, RemedyVerdict,
     SubjectKind, Undo,
 };
-use salve_core::incident::{Phase, RepairPhase};
-use salve_core::repair::{self, Notice, evidence_path};
+use salve_core::incident::RepairPhase;
+use salve_core::repair::{self, Notice, agent_title, evidence_path};
 use salve_core::scrub::Scrubbed;
-use salve_core::view::IncidentView;
+use salve_core::view::{IncidentView, IncidentViewLine};
 
 /// The column at which the text of a line begins.
 const TEXT_COLUMN: usize = 19;
@@ -58,10 +59,8 @@ impl TerminalLine {
             Grade::Good => ("●", AnsiColor::Green),
             Grade::Grave => ("■", AnsiColor::Red),
         };
-        let style = match coloured {
-            true => Style::new().bold().fg_color(Some(colour.into())),
-            false => Style::new(),
-        };
+        let style =
+            if coloured { Style::new().bold().fg_color(Some(colour.into())) } else { Style::new() };
         let text = self.text.replace('\n', &format!("\n{:TEXT_COLUMN$}", ""));
         let line = format!("{style}{sign} salve{style:#}  {:<9} {text}", self.verb);
         line.trim_end().to_owned()
@@ -69,26 +68,50 @@ impl TerminalLine {
 }
 
 /// Returns what to say about the entry that a view heard last; `checked` is what verification saw.
-pub(in crate::cli) fn lines(view: &IncidentView, checked: Option<&str>) -> Vec<TerminalLine> {
+pub(in crate::cli) fn lines(
+    view: &IncidentView,
+    checked: Option<&str>,
+    answers: AnswerWay,
+) -> Vec<TerminalLine> {
     let Some(last) = view.lines().last() else { return Vec::new() };
     let mut lines: Vec<TerminalLine> = Vec::new();
+    lines.extend(diagnosed(view, &last.entry.event));
     lines.extend(of_event(view, &last.entry.event));
-    lines.extend(last.notices.iter().filter_map(|notice| of_phase(view, notice, checked)));
+    lines.extend(last.notices.iter().filter_map(|notice| of_phase(view, notice, checked, answers)));
     lines
+}
+
+/// Returns what was found out, once something is done about it; what a person has to do about it
+/// is said where they are asked.
+fn diagnosed(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
+    let Event::Incident(IncidentEvent::Judged { judgement, .. }) = event else { return None };
+    let is_told = |line: &&IncidentViewLine| {
+        matches!(&line.entry.event, Event::Incident(IncidentEvent::Judged { .. }))
+    };
+    let earlier: Vec<&IncidentViewLine> = view.lines().iter().rev().skip(1).collect();
+    let new = earlier.iter().copied().take_while(|line| !is_told(line));
+    let found = new
+        .into_iter()
+        .map(|line| &line.entry.event)
+        .find(|event| matches!(event, Event::Incident(IncidentEvent::Diagnosed { .. })))?;
+    // The same words twice tell nothing new.
+    let is_again =
+        earlier.iter().skip_while(|line| !is_told(line)).any(|line| line.entry.event == *found);
+    let Event::Incident(IncidentEvent::Diagnosed { rule, findings, .. }) = found else {
+        return None;
+    };
+    let found = findings.iter().map(|finding| format!(" · {}", finding.what));
+    let text = format!("{rule}{}", found.collect::<String>());
+    let is_asked = judgement.verdict == RemedyVerdict::Ask;
+    (!is_again && !is_asked).then(|| TerminalLine::new(Grade::News, "diagnosed", text))
 }
 
 /// Returns what to say about what is found out and done between the phases.
 fn of_event(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
     let news = |verb, text| Some(TerminalLine::new(Grade::News, verb, text));
     match event {
-        // The same words twice tell nothing new.
-        Event::Incident(IncidentEvent::Diagnosed { .. }) if was_diagnosed(view, event) => None,
-        Event::Incident(IncidentEvent::Diagnosed { rule, findings, .. }) => {
-            let found = findings.iter().map(|finding| format!(" · {}", finding.what));
-            news("diagnosed", format!("{rule}{}", found.collect::<String>()))
-        }
         Event::Incident(IncidentEvent::AgentLaunched { agent, process, .. }) => {
-            news("agent", format!("started {agent} (pid {})", process.pid))
+            news("agent", format!("started {} (pid {})", agent_title(agent), process.pid))
         }
         Event::Incident(IncidentEvent::Judged { remedy, judgement })
             if judgement.verdict == RemedyVerdict::Deny =>
@@ -97,6 +120,12 @@ fn of_event(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
         }
         Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. }) => {
             repairing(view)
+        }
+        Event::Incident(IncidentEvent::Requested { what: Effect::VerifyInLayer, .. }) => {
+            news("checking", "the change in the agent's private layer, then without it".into())
+        }
+        Event::Incident(IncidentEvent::Requested { what: Effect::TakeOver, .. }) => {
+            news("bringing", "the change into your files".into())
         }
         Event::Incident(IncidentEvent::Finished {
             report: EffectReport::Failed { reason, .. },
@@ -124,9 +153,9 @@ pub(in crate::cli) fn still(line: &Scrubbed, missing: Option<&str>) -> TerminalL
 }
 
 /// Returns what an incident asks, if it does.
-pub(in crate::cli) fn asks(view: &IncidentView) -> Option<TerminalLine> {
+pub(in crate::cli) fn asks(view: &IncidentView, answers: AnswerWay) -> Option<TerminalLine> {
     let why = repair::ask(view)?.why;
-    Some(TerminalLine::new(Grade::Grave, "needs you", plea(view, &why)))
+    Some(TerminalLine::new(Grade::Grave, "needs you", plea(view, &why, answers)))
 }
 
 /// Returns what to say about an order that holds healing or lets it go on.
@@ -145,14 +174,6 @@ fn ordered(view: &IncidentView, order: PersonOrder) -> Option<TerminalLine> {
     }
 }
 
-/// Returns whether the last diagnosis before this one said the same.
-fn was_diagnosed(view: &IncidentView, event: &Event) -> bool {
-    let mut earlier = view.lines().iter().rev().skip(1).map(|line| &line.entry.event);
-    earlier
-        .find(|event| matches!(event, Event::Incident(IncidentEvent::Diagnosed { .. })))
-        .is_some_and(|one| one == event)
-}
-
 /// Returns what is being done, where it is more than running the server again.
 fn repairing(view: &IncidentView) -> Option<TerminalLine> {
     let trial = view.incident().trial()?;
@@ -168,7 +189,12 @@ fn repairing(view: &IncidentView) -> Option<TerminalLine> {
 }
 
 /// Returns what to say about a phase; some are only for programs.
-fn of_phase(view: &IncidentView, notice: &Notice, checked: Option<&str>) -> Option<TerminalLine> {
+fn of_phase(
+    view: &IncidentView,
+    notice: &Notice,
+    checked: Option<&str>,
+    answers: AnswerWay,
+) -> Option<TerminalLine> {
     use RepairPhase as P;
     let id = format!("heal-{}", view.id().short());
     let message = &notice.message;
@@ -177,12 +203,14 @@ fn of_phase(view: &IncidentView, notice: &Notice, checked: Option<&str>) -> Opti
     match notice.phase {
         P::CrashDetected | P::LegacyCrashDetected => {
             let key = if message.contains(key) { String::new() } else { format!(" · {key}") };
-            news(fallen(view), format!("{message}{key}  {id}"))
+            news(fallen(view), format!("{message}{key}\n{id}"))
         }
         P::RepairStarted if !is_server(view) => None,
         P::RepairStarted => {
             news("repair", format!("{message}, {}", evidence_path(view.subject().kind, view.id())))
         }
+        // Who does not wait has nothing to tell about it.
+        P::Waiting if message.starts_with("Waiting 0 s") => None,
         P::Waiting => news("waiting", message.clone()),
         // Nobody else is waited for: an agent is started.
         P::AwaitingAgent if !is_server(view) => None,
@@ -199,22 +227,16 @@ fn of_phase(view: &IncidentView, notice: &Notice, checked: Option<&str>) -> Opti
         P::Failed => news("red", message.clone()),
         P::Recovered => Some(healed(view, message, checked)),
         P::Exhausted => {
-            let next = match notice_follows(view) {
-                true => String::new(),
-                false => {
-                    let found = view.incident().findings().iter();
-                    let found = found.map(|one| format!("\n{}\n{}", one.what, one.next));
-                    let (found, log) =
-                        (found.collect::<String>(), evidence_path(view.subject().kind, view.id()));
-                    let cools = cooldown(view);
-                    format!(" {key}{found}{cools}\nsee {log} · salve show {id}")
-                }
+            let next = if notice_follows(view) {
+                String::new()
+            } else {
+                format!("\n{}", given_up(view, answers))
             };
             Some(TerminalLine::new(Grade::Grave, "exhausted", format!("{message}{next}")))
         }
         P::Cooldown => Some(TerminalLine::new(Grade::Grave, "cooldown", message.clone())),
         P::FailedRequiresHuman => {
-            Some(TerminalLine::new(Grade::Grave, "needs you", plea(view, message)))
+            Some(TerminalLine::new(Grade::Grave, "needs you", plea(view, message, answers)))
         }
         P::Aborted if view.ended_by_itself() => {
             news("ended", format!("{message}\nsalve show {id}"))
@@ -228,24 +250,17 @@ fn of_phase(view: &IncidentView, notice: &Notice, checked: Option<&str>) -> Opti
     }
 }
 
-/// Returns that nothing is tried for a while, for how long, and what ends that.
-fn cooldown(view: &IncidentView) -> String {
-    let Phase::CoolingDown { until } = view.incident().phase() else { return String::new() };
-    let left = until.duration_since(view.incident().clock()).as_secs();
-    let left = match left {
-        120.. => format!("{} min", left / 60),
-        _ => format!("{left} s"),
-    };
-    let again = match is_server(view) {
-        true => "\nsave a file, or press a, and it starts again at once",
-        false => "",
-    };
-    format!("\nno further repair of this failure for {left}{again}")
-}
-
 /// Returns what to say of a repair that was proven to have helped.
 fn healed(view: &IncidentView, message: &str, checked: Option<&str>) -> TerminalLine {
     let id = format!("heal-{}", view.id().short());
+    if let Some(why) = came_back(view) {
+        let checked = checked.map(|checked| format!(": {checked}")).unwrap_or_default();
+        return TerminalLine::new(
+            Grade::Good,
+            "well",
+            format!("again, since {why}{checked}\n{id}"),
+        );
+    }
     let took = seconds(view.incident().clock().duration_since(view.opened_at()));
     let checked = checked.map(|checked| format!(" · {checked}")).unwrap_or_default();
     let undo = view.incident().trial().map(|trial| trial.remedy.undo);
@@ -253,11 +268,23 @@ fn healed(view: &IncidentView, message: &str, checked: Option<&str>) -> Terminal
         Some(Undo::Snapshot) => format!("undo: salve undo {id}"),
         Some(Undo::Nothing) | None => id,
     };
-    TerminalLine::new(Grade::Good, "healed", format!("{message} in {took}{checked}  {id}"))
+    if checked.starts_with(" · flaky") {
+        // What passes and fails by turns is not healed, and why was said before.
+        return TerminalLine::new(Grade::News, "flaky", format!("{message} this time\n{id}"));
+    }
+    TerminalLine::new(Grade::Good, "healed", format!("{message} in {took}{checked}\n{id}"))
+}
+
+/// Returns why a server is well again that Salve had given up.
+fn came_back(view: &IncidentView) -> Option<&Scrubbed> {
+    view.lines().iter().rev().find_map(|line| match &line.entry.event {
+        Event::Incident(IncidentEvent::CameBack { why }) => Some(why),
+        _ => None,
+    })
 }
 
 /// Returns whether it is a server that is spoken of.
-fn is_server(view: &IncidentView) -> bool {
+pub(super) fn is_server(view: &IncidentView) -> bool {
     view.subject().kind == SubjectKind::Server
 }
 
@@ -266,6 +293,7 @@ fn fallen(view: &IncidentView) -> &'static str {
     match view.subject().kind {
         SubjectKind::Server if view.incident().symptom().exit.is_none() => "ill",
         SubjectKind::Server => "crashed",
+        SubjectKind::Check if view.incident().symptom().exit == Some(Exit::Code(0)) => "reported",
         SubjectKind::Check | SubjectKind::Iteration => "red",
         SubjectKind::Tool | SubjectKind::Step => "failed",
     }
@@ -274,24 +302,6 @@ fn fallen(view: &IncidentView) -> &'static str {
 /// Returns whether the last entry brought about more than one phase.
 fn notice_follows(view: &IncidentView) -> bool {
     view.lines().last().is_some_and(|line| line.notices.len() > 1)
-}
-
-/// Returns what a person is told when Salve cannot go on, and what to paste next.
-fn plea(view: &IncidentView, message: &str) -> String {
-    let id = format!("heal-{}", view.id().short());
-    let findings = view.incident().findings();
-    let found = findings.iter().flat_map(|finding| [finding.what.as_str(), finding.next.as_str()]);
-    let mut lines = vec![message];
-    for line in [view.incident().symptom().key_line.as_str()].into_iter().chain(found) {
-        if !lines.iter().any(|said| said.contains(line)) {
-            lines.push(line);
-        }
-    }
-    let answers = match repair::ask(view).and_then(|ask| Some((ask.yes?, ask.no))) {
-        Some((yes, no)) => format!("salve approve {id}  {yes}\nsalve reject {id}   {no}"),
-        None => format!("see {}", evidence_path(view.subject().kind, view.id())),
-    };
-    format!("{}\n{answers}\nsalve show {id}", lines.join("\n"))
 }
 
 /// Returns a time in seconds.

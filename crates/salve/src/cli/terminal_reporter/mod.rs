@@ -1,29 +1,37 @@
 //! Shows what happens to what is under care: lines for people, facts for programs.
 
+mod facts;
 mod fit;
 mod lines;
+mod plea;
+mod progress;
+mod remarks;
 
 use std::collections::HashMap;
 use std::io::IsTerminal as _;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_core::earned::EarningTerms;
-use salve_core::event::{Entry, Event, IncidentEvent, IncidentOutcome, Proof, RuleKey};
+use salve_core::event::{Effect, Entry, Event, IncidentEvent, IncidentOutcome, Proof, RuleKey};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, Phase, RepairPhase};
-use salve_core::playbook::PlaybookFinding;
 use salve_core::repair::{self};
+use salve_core::scrub::Scrubbed;
 use salve_core::view::IncidentView;
-use serde::Serialize;
 
+use self::facts::{GreenCheck, IncidentResult, PhaseFact, RunResult, UpFact, whole_ms};
 pub(in crate::cli) use self::fit::window_width;
 use self::lines::lines;
 pub(in crate::cli) use self::lines::{Grade, TerminalLine};
+pub(in crate::cli) use self::plea::AnswerWay;
+pub(in crate::cli) use self::progress::WorkProgress;
+use self::remarks::plain_line;
 use super::Output;
 use crate::heal::earned::proposed;
 use crate::heal::{Remark, Reporter};
-use crate::process::Outlet;
+use crate::process::{Outlet, WorkOutput};
 use crate::store::{Store, Stream};
 
 /// Tells what happens, to whoever reads.
@@ -33,41 +41,53 @@ pub(in crate::cli) struct TerminalReporter<'a> {
     pub(in crate::cli) store: &'a Store,
     /// Whether several servers share the terminal.
     pub(in crate::cli) several: bool,
+    /// How a person answers.
+    pub(in crate::cli) answers: AnswerWay,
     /// How commands earn their approval.
     pub(in crate::cli) terms: EarningTerms,
     /// The incidents that are not over.
     pub(in crate::cli) views: HashMap<IncidentId, IncidentView>,
     /// What the last verification of each server saw.
     pub(in crate::cli) checked: HashMap<String, String>,
+    /// What is told when the run ends.
+    pub(in crate::cli) told: RunTold,
+    /// What the work under way writes.
+    pub(in crate::cli) work: WorkOutput,
+    /// The line that shows that it goes on.
+    pub(in crate::cli) progress: Option<WorkProgress>,
 }
 
-/// What `--json` prints: one turn a line.
-#[derive(Serialize)]
-struct IncidentReportLine<'a> {
-    version: u32,
-    at: Timestamp,
-    server: &'a str,
-    #[serde(rename = "repairId")]
-    repair_id: String,
-    phase: RepairPhase,
-    attempt: u32,
-    message: &'a str,
-    /// What was found out about the cause, where a person has to go on.
-    #[serde(skip_serializing_if = "<[_]>::is_empty")]
-    findings: &'a [PlaybookFinding],
+/// What a run has told so far, for its last line.
+#[derive(Debug)]
+pub(in crate::cli) struct RunTold {
+    begun: Instant,
+    over: Vec<IncidentResult>,
+    green: Vec<GreenCheck>,
+}
+
+impl RunTold {
+    /// Returns what a run has told that begins now.
+    pub(in crate::cli) fn begin() -> Self {
+        Self { begun: Instant::now(), over: Vec::new(), green: Vec::new() }
+    }
 }
 
 impl TerminalReporter<'_> {
     fn say(&self, server: &str, line: &TerminalLine) {
-        if self.out.global().quiet && line.grade == Grade::News {
-            return;
-        }
-        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
         let mut line = line.clone();
         if self.several {
             line.text = format!("{server}: {}", line.text);
         }
-        self.outlet.say(&line.fitted(window_width()).show(coloured));
+        self.tell(&line);
+    }
+
+    /// Says a line of the whole run; only what needs somebody is said where quiet is wanted.
+    pub(in crate::cli) fn tell(&self, line: &TerminalLine) {
+        if self.out.global().quiet && line.grade != Grade::Grave {
+            return;
+        }
+        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+        self.outlet.say(&line.clone().fitted(window_width()).show(coloured));
     }
 
     /// Takes an entry into its incident's view.
@@ -93,11 +113,38 @@ impl TerminalReporter<'_> {
         IncidentView::of(entries.into_iter().take_while(|entry| entry.seq <= last.seq)).ok()
     }
 
+    /// Shows that long work goes on, where somebody watches.
+    fn show_progress(&mut self, what: Option<String>) {
+        // The line before goes first, so that both are never there.
+        self.progress = None;
+        let is_watched =
+            std::io::stderr().is_terminal() && !self.out.json() && !self.out.global().quiet;
+        let what = what.filter(|_| is_watched);
+        self.progress = what.map(|what| WorkProgress::begin(what, &self.outlet, &self.work));
+    }
+
+    /// Shows or ends the line for long work, as an entry of an incident says.
+    fn follow_work(&mut self, incident: &Incident, event: &Event) {
+        match event {
+            Event::Incident(IncidentEvent::Requested { what: Effect::Apply { .. }, .. }) => {
+                let what = incident.trial().map(|trial| trial.remedy.text.to_string());
+                self.show_progress(what);
+            }
+            Event::Incident(IncidentEvent::AgentLaunched { agent, .. }) => {
+                self.show_progress(Some(format!("{agent} works")));
+            }
+            Event::Incident(IncidentEvent::Opened { .. } | IncidentEvent::Finished { .. }) => {
+                self.show_progress(None);
+            }
+            _ => {}
+        }
+    }
+
     /// Says what an entry of an incident brought about.
     fn heard(&mut self, server: &str, incident: &Incident, entry: &Entry) {
-        let checked = self.checked.get(server).cloned();
+        let (checked, answers) = (self.checked.get(server).cloned(), self.answers);
         let Some(view) = self.hear(incident.id(), entry) else { return };
-        let said = lines(view, checked.as_deref());
+        let said = lines(view, checked.as_deref(), answers);
         if self.out.json() {
             if let Some(view) = self.views.get(&incident.id()) {
                 self.facts(server, view);
@@ -107,6 +154,7 @@ impl TerminalReporter<'_> {
                 self.say(server, line);
             }
         }
+        self.follow_work(incident, &entry.event);
         if let Event::Incident(IncidentEvent::Ended {
             outcome: IncidentOutcome::Recovered(Proof::Proven),
         }) = &entry.event
@@ -114,7 +162,8 @@ impl TerminalReporter<'_> {
             self.propose(server, incident);
         }
         if matches!(incident.phase(), Phase::Closed(_)) {
-            self.views.remove(&incident.id());
+            let over = self.views.remove(&incident.id());
+            self.told.over.extend(over.as_ref().map(IncidentResult::of));
         }
     }
 
@@ -137,17 +186,64 @@ impl TerminalReporter<'_> {
         }
     }
 
+    /// Prints the last line of `--json`: how the run ended and what came of each incident.
+    pub(in crate::cli) fn conclude(&self, exit_code: u8) {
+        if !self.out.json() {
+            return;
+        }
+        let mut open: Vec<&IncidentView> = self.views.values().collect();
+        open.sort_by_key(|view| view.opened_at());
+        let open = open.into_iter().map(IncidentResult::of);
+        let incidents: Vec<_> = self.told.over.iter().cloned().chain(open).collect();
+        let spent = RunResult::sum(&incidents);
+        let result = RunResult {
+            version: 1,
+            kind: "result",
+            at: Timestamp::now(),
+            exit_code,
+            duration_ms: whole_ms(self.told.begun.elapsed()),
+            green: &self.told.green,
+            incidents,
+            spent,
+            cost: spent.cost_in_words(),
+        };
+        // Whoever read it has gone.
+        let _ = self.out.fact(&result);
+    }
+
+    /// Prints that a server answers.
+    fn tell_up(&self, server: &str, url: Option<&Scrubbed>, after: Duration, status: Option<u16>) {
+        if self.out.json() {
+            // Whoever read it has gone; the servers go on.
+            let _ = self.out.fact(&UpFact::new(server, url.map(Scrubbed::as_str), after, status));
+        }
+    }
+
     /// Prints what an incident still asks.
     fn asks(&self, check: &str, view: &IncidentView) {
         let Some(ask) = repair::ask(view) else { return };
         self.needs_person(check, view, &ask.why);
     }
 
+    /// Prints that the run leaves an incident to a person which cools down; with the give-up itself
+    /// a person was told, and what only restarts has no such phase.
+    fn left_to_person(&self, subject: &str, incident: IncidentId) {
+        let cools = |view: &&IncidentView| {
+            let last = view.lines().last().map(|line| &line.notices);
+            last.is_some_and(|all| all.iter().any(|one| one.phase == RepairPhase::Cooldown))
+        };
+        let view = self.views.get(&incident).filter(|_| self.out.json());
+        if let Some(view) = view.filter(cools) {
+            self.needs_person(subject, view, LEFT_TO_PERSON);
+        }
+    }
+
     /// Prints that an incident is a person's from now on, and why.
     fn needs_person(&self, subject: &str, view: &IncidentView, why: &str) {
         let Some(last) = view.lines().last() else { return };
-        let fact = IncidentReportLine {
+        let fact = PhaseFact {
             version: 1,
+            kind: "phase",
             at: last.entry.at,
             server: subject,
             repair_id: view.id().to_string(),
@@ -164,8 +260,9 @@ impl TerminalReporter<'_> {
     fn facts(&self, server: &str, view: &IncidentView) {
         let Some(last) = view.lines().last() else { return };
         for notice in &last.notices {
-            let fact = IncidentReportLine {
+            let fact = PhaseFact {
                 version: 1,
+                kind: "phase",
                 at: last.entry.at,
                 server,
                 repair_id: view.id().to_string(),
@@ -196,66 +293,63 @@ impl Reporter for TerminalReporter<'_> {
 
     fn remark(&mut self, subject: &str, remark: &Remark) {
         let line = match remark {
-            Remark::Started { command } => {
-                TerminalLine::new(Grade::News, "watching", format!("`{command}`"))
+            Remark::Well { url, after, status } => {
+                self.tell_up(subject, url.as_ref(), *after, *status);
+                plain_line(subject, remark)
             }
-            Remark::Well { url: Some(url), after, status } => lines::up(url, *after, *status),
-            Remark::TriedAgain { command, why } => {
-                TerminalLine::new(Grade::News, "again", format!("`{command}`: {why}"))
-            }
-            Remark::StillFails { line, missing } => lines::still(line, missing.as_deref()),
-            // Quiet when healthy: there is nothing to tell about where it answers.
-            Remark::Well { url: None, .. } => return,
             Remark::Verified { url, soak } => {
-                let soak = soak.as_secs_f64();
+                let stable = match soak.as_secs_f64() {
+                    0.0 => String::new(),
+                    soak => format!(", stable {soak:.1} s"),
+                };
                 let checked = match url {
-                    Some(url) => format!("its own process answers at {url}, stable {soak:.1} s"),
+                    Some(url) => format!("its own process answers at {url}{stable}"),
                     None => "its process stays up".to_owned(),
                 };
                 self.checked.insert(subject.to_owned(), checked);
-                return;
+                None
             }
-            Remark::Ended { .. } => TerminalLine::new(Grade::Good, "ended", "exit 0"),
-            Remark::Stopped => TerminalLine::new(Grade::News, "stopped", ""),
             Remark::Running { command } => {
-                TerminalLine::new(Grade::News, "checking", format!("`{command}`"))
+                self.show_progress(Some(format!("`{command}`")));
+                plain_line(subject, remark)
             }
-            Remark::Green { took } => green_line(subject, *took),
-            Remark::Watches { once } => watching_line(once.as_deref()),
+            Remark::Green { took } => {
+                self.show_progress(None);
+                let green = GreenCheck { name: subject.to_owned(), duration_ms: whole_ms(*took) };
+                self.told.green.push(green);
+                plain_line(subject, remark)
+            }
             Remark::Judged { proof, why } => {
                 self.checked.insert(subject.to_owned(), format!("{}: {why}", proof_word(*proof)));
-                match proof {
-                    Proof::Masked => TerminalLine::new(Grade::Grave, "masked", why.to_string()),
-                    Proof::Flaky => TerminalLine::new(Grade::News, "flaky", why.to_string()),
-                    Proof::Proven | Proof::Transient | Proof::Failed => return,
-                }
+                judged_line(*proof, why)
             }
             Remark::Asks { incident } => {
-                let Some(view) = self.views.get(incident) else { return };
-                if self.out.json() {
-                    return self.asks(subject, view);
+                let view = self.views.get(incident);
+                if let Some(view) = view.filter(|_| self.out.json()) {
+                    self.asks(subject, view);
                 }
-                let Some(line) = lines::asks(view) else { return };
-                line
+                view.and_then(|view| lines::asks(view, self.answers))
             }
-            // A person was told with the give-up itself, and what only restarts has no such phase.
             Remark::LeftToPerson { incident } => {
-                let cools = |view: &&IncidentView| {
-                    let last = view.lines().last().map(|line| &line.notices);
-                    last.is_some_and(|all| all.iter().any(|one| one.phase == RepairPhase::Cooldown))
-                };
-                let view = self.views.get(incident).filter(|_| self.out.json());
-                if let Some(view) = view.filter(cools) {
-                    self.needs_person(subject, view, LEFT_TO_PERSON);
-                }
-                return;
+                self.left_to_person(subject, *incident);
+                None
             }
-            Remark::Note(text) => TerminalLine::new(Grade::News, "note", text.to_string()),
+            _ => plain_line(subject, remark),
         };
         // Facts are for programs; what a person should know is said beside them.
-        if !self.out.json() || matches!(remark, Remark::Note(_)) {
+        let is_shown = !self.out.json() || matches!(remark, Remark::Note(_));
+        if let Some(line) = line.filter(|_| is_shown) {
             self.say(subject, &line);
         }
+    }
+}
+
+/// Returns what is said of a green check that proves less than it seems to.
+fn judged_line(proof: Proof, why: &Scrubbed) -> Option<TerminalLine> {
+    match proof {
+        Proof::Masked => Some(TerminalLine::new(Grade::Grave, "masked", why.to_string())),
+        Proof::Flaky => Some(TerminalLine::new(Grade::News, "flaky", why.to_string())),
+        Proof::Proven | Proof::Transient | Proof::Failed => None,
     }
 }
 
@@ -268,19 +362,4 @@ fn proof_word(proof: Proof) -> &'static str {
         Proof::Masked => "masked",
         Proof::Failed => "failed",
     }
-}
-
-/// Returns what is said of a check that is green.
-fn green_line(check: &str, took: std::time::Duration) -> TerminalLine {
-    TerminalLine::new(Grade::Good, "green", format!("`{check}` in {:.1} s", took.as_secs_f64()))
-}
-
-/// Returns what is said of a check that watches, and which command would end.
-fn watching_line(once: Option<&str>) -> TerminalLine {
-    let instead = match once {
-        Some(once) => format!("`{once}` does not"),
-        None => "name a command that ends by itself".to_owned(),
-    };
-    let text = format!("this watches for edits, so it was ended; {instead}");
-    TerminalLine::new(Grade::Grave, "watches", text)
 }

@@ -45,10 +45,8 @@ impl ControlRecord {
         // What cannot be read is as good as nothing: words act again rather than never.
         let taken: TakenWords = serde_json::from_str(&text).unwrap_or_default();
         let known = |(at, word): (usize, &String)| {
-            let fate = match taken.refused.contains(&at) {
-                true => WordFate::Refused,
-                false => WordFate::Taken,
-            };
+            let fate =
+                if taken.refused.contains(&at) { WordFate::Refused } else { WordFate::Taken };
             Some(KnownWord { word: ControlWord::parse(word)?, fate })
         };
         let words = taken.words.iter().enumerate().filter_map(known).collect();
@@ -64,10 +62,8 @@ impl ControlRecord {
         lift: Option<Lift>,
     ) -> Result<(), ControlError> {
         let known = |said: &Said| {
-            let fate = match refused.contains(&said.line) {
-                true => WordFate::Refused,
-                false => WordFate::Taken,
-            };
+            let fate =
+                if refused.contains(&said.line) { WordFate::Refused } else { WordFate::Taken };
             KnownWord { word: said.word, fate }
         };
         let mut words: Vec<KnownWord> = control.said.iter().map(known).collect();

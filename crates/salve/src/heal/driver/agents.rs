@@ -7,11 +7,12 @@
 //!
 //! **Invariant:** nothing is measured, undone or verified while an agent of ours still runs.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use jiff::Timestamp;
+use salve_core::agent::Trouble;
 use salve_core::event::{
-    Amounts, Effect, EffectReport, Event, IncidentEvent, RemedyKind, Resource, Scope,
+    Amounts, Authority, Effect, EffectReport, Event, IncidentEvent, RemedyKind, Resource, Scope,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, Phase};
@@ -20,20 +21,24 @@ use salve_core::view::{AgentWork, IncidentView};
 
 use super::breakers;
 use super::brief;
+use super::busy::BusyRuns;
 use super::case::Case;
 use super::effects::EffectRunner;
-use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Profile, Task};
+use crate::agent::{
+    Activity, AgentBounds, AgentEvent, AgentGround, EditReach, End, Ending, Profile, Task,
+};
 use crate::heal::agents::{
     AgentCall, AgentLaunch, Specialist, is_attended, no_price_words, trouble_words, words,
 };
-use crate::heal::files::{Edits, has_changed};
+use crate::heal::files::{TreeEdits, has_changed, with_causes};
 use crate::heal::inbox::InboxMessage;
+use crate::heal::layers::{self, edits_in};
 use crate::heal::millis;
 use crate::heal::run_base::RunBase;
 use crate::heal::running_agent::RunningAgent;
 use crate::heal::subject::{AgentManner, Subjects};
 use crate::store::StoreError;
-use crate::workspace::{PackageGuard, Workspace};
+use crate::workspace::LayerError;
 
 /// How often it is looked whether those who listen are still there.
 const LOOK: Duration = Duration::from_secs(1);
@@ -56,10 +61,12 @@ pub(super) struct AgentTurns {
     idle: u32,
     /// Whether calling the agent again is of no use: it cannot work here and now.
     is_out: bool,
-    /// The installed packages as they were before the agent that works, where they are kept.
-    packages: Option<PackageGuard>,
-    /// Since when no installed package was edited, if those that were are put back.
-    packages_since: Option<Timestamp>,
+    /// The runs that came to nothing because the agent's service was too busy.
+    busy: BusyRuns,
+    /// Whether it was said that nobody tells what the agent costs.
+    is_price_missed: bool,
+    /// The effect for which it was looked what a session had changed that has left.
+    looked_after: Option<u32>,
 }
 
 /// An agent of ours at work, and what for.
@@ -77,17 +84,12 @@ impl AgentTurns {
 
     /// Returns the agent that works, without what its incident brought about.
     pub(super) fn only_running(self) -> Self {
-        Self { running: self.running, packages: self.packages, ..Self::default() }
+        Self { running: self.running, ..Self::default() }
     }
 
     /// Tells whether the agent of ours that works was started for an incident.
     pub(super) fn works_for(&self, incident: IncidentId) -> bool {
         self.running.as_ref().is_some_and(|work| work.incident == incident)
-    }
-
-    /// Returns since when no installed package was edited.
-    pub(super) fn packages_since(&self) -> Option<Timestamp> {
-        self.packages_since
     }
 
     /// Takes in what the agent of the present attempt is to do besides.
@@ -146,6 +148,11 @@ pub(super) enum AgentStep {
     Finish(DueEffect, EffectReport),
 }
 
+/// Waits until it is time to look again whether those who listen are still there.
+fn look_again() -> AgentStep {
+    AgentStep::Wait(Some(Instant::now() + LOOK))
+}
+
 /// Calls agents for the incident of one subject.
 pub(super) struct AgentRunner<'r, 'a> {
     pub(super) base: &'r mut RunBase<'a>,
@@ -173,22 +180,95 @@ impl AgentRunner<'_, '_> {
             return Ok(AgentStep::Finish(effect, EffectReport::NoAgent));
         }
         let manner = self.subjects.agent_manner();
+        let is_called = self.case.work.agents.called == Some(effect.effect);
+        let (store, scrubber) = (self.base.writer.store, &self.base.writer.scrubber);
+        let listens = manner == AgentManner::ListenersFirst && is_attended(store, scrubber)?;
+        let is_taken_up = self.case.incident().is_some_and(Incident::is_taken_up);
+        if is_taken_up && !is_called && !listens && self.has_left_edits(effect) {
+            return Ok(AgentStep::Finish(effect, EffectReport::Done));
+        }
         if self.base.agents.is_none() {
             return Ok(match manner {
+                AgentManner::ListenersFirst if is_taken_up => look_again(),
                 AgentManner::ListenersFirst => AgentStep::Wait(None),
                 AgentManner::AtOnce => AgentStep::Finish(effect, EffectReport::NoAgent),
             });
         }
-        if others || self.case.work.agents.called == Some(effect.effect) {
+        if others {
             return Ok(AgentStep::Wait(None));
         }
-        let (store, scrubber) = (self.base.writer.store, &self.base.writer.scrubber);
-        let listens = manner == AgentManner::ListenersFirst && is_attended(store, scrubber)?;
-        if listens && !self.was_ignored()? {
-            return Ok(AgentStep::Wait(Some(Instant::now() + LOOK)));
+        if let Some(again) = self.case.work.agents.busy.called_again_at(effect.effect) {
+            if Instant::now() < again {
+                return Ok(AgentStep::Wait(Some(again)));
+            }
+            self.case.work.agents.busy.calls_again();
+            return self.launch(effect, manner);
+        }
+        if is_called {
+            // It could not be started; somebody may still come who listens, but not for ever.
+            // One that has just ended is still being measured; what it left is told by that.
+            let is_measured = self.case.work.busy.is_some();
+            let is_given_up = self.case.work.agents.is_out && !is_taken_up && !is_measured;
+            return Ok(if is_given_up && self.is_overdue() {
+                AgentStep::Finish(effect, EffectReport::NoAgent)
+            } else if is_given_up {
+                look_again()
+            } else {
+                AgentStep::Wait(None)
+            });
+        }
+        if listens && !self.was_ignored()? && (is_taken_up || !self.is_overdue()) {
+            return Ok(look_again());
         }
         self.case.work.agents.called = Some(effect.effect);
         self.launch(effect, manner)
+    }
+
+    /// Returns whether those who listen have had their time to take the attempt up.
+    fn is_overdue(&self) -> bool {
+        let Some(incident) = self.case.incident() else { return false };
+        let Phase::Doing { since, .. } = incident.phase() else { return false };
+        let waited = self.base.writer.now().duration_since(since).as_millis();
+        waited >= i128::from(incident.policy().engage_ms)
+    }
+
+    /// Looks once whether a session that took the attempt up and has left changed anything; whoever left
+    /// edits nothing more.
+    fn has_left_edits(&mut self, effect: DueEffect) -> bool {
+        if self.case.work.agents.looked_after.replace(effect.effect) == Some(effect.effect) {
+            return false;
+        }
+        let before = self.case.snapshot(Scope::Attempt);
+        before.is_some_and(|name| {
+            matches!(has_changed(&self.base.project, name), Ok(TreeEdits::Some))
+        })
+    }
+
+    /// Has the agent called again whose service was too busy for it, if it has changed nothing; returns
+    /// whether it is.
+    fn is_put_off(&mut self, ending: &Ending, effect: DueEffect) -> bool {
+        if ending.end != End::Failed(Trouble::Overloaded) {
+            return false;
+        }
+        let before = self.case.snapshot(Scope::Attempt);
+        let layer = self.case.work.layer.as_deref();
+        let is_unchanged =
+            |name| matches!(edits_in(&self.base.project, name, layer), Ok(TreeEdits::None));
+        if !before.is_none_or(is_unchanged) {
+            return false;
+        }
+        let spent = Amounts { wall_ms: millis(ending.took), ..ending.spent };
+        let turns = &mut self.case.work.agents;
+        let Some(pause) = turns.busy.put_off(effect.effect, spent, Instant::now()) else {
+            turns.is_out = true;
+            return false;
+        };
+        let text = format!(
+            "its service is busy, which counts as no attempt: it is called again in {} s",
+            pause.as_secs()
+        );
+        self.base.note(self.case.name(), &text);
+        true
     }
 
     /// Returns whether those who listen let an earlier attempt of the incident go by.
@@ -204,12 +284,15 @@ impl AgentRunner<'_, '_> {
     }
 
     fn launch(&mut self, effect: DueEffect, manner: AgentManner) -> Result<AgentStep, StoreError> {
-        let (Some((profile, task)), Some(incident)) =
+        let (Some((profile, mut task)), Some(incident)) =
             (self.task()?, self.case.incident().map(Incident::id))
         else {
             return Ok(AgentStep::Finish(effect, EffectReport::NoAgent));
         };
-        self.keep_packages();
+        match self.lay(effect, incident)? {
+            Ok(ground) => task.ground = ground,
+            Err(text) => return Ok(self.refused(effect, manner, &text)),
+        }
         let (now, sender) = (self.base.writer.now(), self.base.inbox.sender());
         let on = Box::new(move |event| {
             // Nobody is left to tell when the run is over.
@@ -226,21 +309,59 @@ impl AgentRunner<'_, '_> {
                 self.case.catch_up(self.base)?;
                 Ok(AgentStep::Wait(None))
             }
-            AgentLaunch::Refused(text) => {
-                self.case.work.agents.is_out = true;
-                match manner {
-                    // Somebody may come who listens.
-                    AgentManner::ListenersFirst => {
-                        self.base.note(self.case.name(), &text);
-                        Ok(AgentStep::Wait(None))
-                    }
-                    AgentManner::AtOnce => {
-                        let reason = self.base.writer.scrubber.scrub(&text);
-                        Ok(AgentStep::Finish(effect, EffectReport::failed(reason)))
-                    }
-                }
+            AgentLaunch::Refused(text) => Ok(self.refused(effect, manner, &text)),
+        }
+    }
+
+    /// Goes on without an agent that cannot be started.
+    fn refused(&mut self, effect: DueEffect, manner: AgentManner, text: &str) -> AgentStep {
+        self.case.work.agents.is_out = true;
+        match manner {
+            // Somebody may come who listens.
+            AgentManner::ListenersFirst => {
+                self.base.note(self.case.name(), text);
+                look_again()
+            }
+            AgentManner::AtOnce => {
+                let reason = self.base.writer.scrubber.scrub(text);
+                AgentStep::Finish(effect, EffectReport::failed(reason))
             }
         }
+    }
+
+    /// Lays a private layer for an agent, and says so in the journal before it starts; returns what it
+    /// works on, or why there is no layer.
+    fn lay(
+        &mut self,
+        effect: DueEffect,
+        incident: IncidentId,
+    ) -> Result<Result<AgentGround, String>, StoreError> {
+        let Some(attempt) = self.case.snapshot(Scope::Attempt) else {
+            return Ok(Err("there is no incident to work for".to_owned()));
+        };
+        let layer = match layers::lay(&self.base.project, attempt) {
+            Ok(layer) => layer,
+            // A person was asked, and knows.
+            Err(LayerError::Unheld) if self.is_approved() => return Ok(Ok(AgentGround::Tree)),
+            Err(error) => {
+                let why = with_causes(&error);
+                return Ok(Err(format!("the agent cannot work on a private layer: {why}")));
+            }
+        };
+        let laid = IncidentEvent::LayerLaid { effect: effect.effect };
+        self.base.writer.add(incident, Event::Incident(laid))?;
+        self.case.catch_up(self.base)?;
+        if !self.case.is_in_layer() {
+            return Ok(Err("the repair was called off".to_owned()));
+        }
+        self.case.work.layer = Some(Arc::clone(&layer));
+        Ok(Ok(AgentGround::Layer { layer, writable: Vec::new() }))
+    }
+
+    /// Tells whether a person allowed the present attempt.
+    fn is_approved(&self) -> bool {
+        let authority = self.case.trial().and_then(|trial| trial.authority);
+        matches!(authority, Some(Authority::Approval(_)))
     }
 
     /// Returns which agent is to do what: where the failure is a specialist's, that one.
@@ -266,6 +387,8 @@ impl AgentRunner<'_, '_> {
             model: model(self.base, self.case),
             env: Vec::new(),
             reach: EditReach::Project,
+            // What it is laid on is known when it starts.
+            ground: AgentGround::Tree,
             bounds: AgentBounds {
                 wall: plan.wall,
                 idle: plan.idle,
@@ -295,8 +418,11 @@ impl AgentRunner<'_, '_> {
         else {
             return Ok(());
         };
-        let charge =
-            |spent| Event::Incident(IncidentEvent::Charged { effect: effect.effect, spent });
+        let busy = &self.case.work.agents.busy;
+        let charge = |spent| {
+            let spent = busy.with_present(effect.effect, spent);
+            Event::Incident(IncidentEvent::Charged { effect: effect.effect, spent })
+        };
         match event {
             AgentEvent::Activity(Activity::Trouble(kind, text)) => {
                 let words = trouble_words(&self.running_name(), kind, &text);
@@ -305,7 +431,9 @@ impl AgentRunner<'_, '_> {
             }
             AgentEvent::Activity(Activity::NoPrice) => {
                 let words = no_price_words(&self.running_name());
-                self.base.note(self.case.name(), &words);
+                if !std::mem::replace(&mut self.case.work.agents.is_price_missed, true) {
+                    self.base.note(self.case.name(), &words);
+                }
                 Ok(())
             }
             AgentEvent::Activity(Activity::Session(_) | Activity::Said(_) | Activity::Used(_)) => {
@@ -313,12 +441,13 @@ impl AgentRunner<'_, '_> {
             }
             AgentEvent::Spent(spent) => {
                 // It is charged even if the incident is over by now.
-                self.base.writer.add(incident, charge(spent))?;
+                let charged = charge(spent);
+                self.base.writer.add(incident, charged)?;
                 self.case.catch_up(self.base)
             }
             AgentEvent::Ended(ending) => {
-                let spent = Amounts { wall_ms: millis(ending.took), ..ending.spent };
-                self.base.writer.add(incident, charge(spent))?;
+                let charged = charge(Amounts { wall_ms: millis(ending.took), ..ending.spent });
+                self.base.writer.add(incident, charged)?;
                 self.case.catch_up(self.base)?;
                 self.ended(&ending, stopping)
             }
@@ -338,12 +467,11 @@ impl AgentRunner<'_, '_> {
             None => None,
         };
         let before = self.case.snapshot(Scope::Attempt);
-        for text in running.mend_repository(before).into_iter().chain(left) {
+        for text in running.mend_repository().into_iter().chain(left) {
             self.base.note(self.case.name(), &text);
         }
         let name = self.base.writer.scrubber.scrub(&running.name);
         self.base.note(self.case.name(), &words(&name, ending));
-        self.put_packages_back();
         if ending.end == End::OverBudget(Resource::Tokens) {
             self.tell_tokens();
         }
@@ -351,19 +479,28 @@ impl AgentRunner<'_, '_> {
         if stopping || self.case.effect() != Some(effect) {
             return Ok(());
         }
+        if self.is_put_off(ending, effect) {
+            return Ok(());
+        }
         let model = model(self.base, self.case);
         self.case.work.agents.count(ending.end, model);
+        // A failure may have passed by itself; but that is found out once, not with every attempt.
+        let restarts = self.case.incident().is_some_and(|incident| incident.attempt() == 1);
         let (project, end) = (self.base.project.clone(), ending.end);
         let manner = self.subjects.agent_manner();
+        let layer = self.case.work.layer.clone();
+        let edits = move |name| edits_in(&project, name, layer.as_deref());
         let mut runner = EffectRunner { base: self.base, case: self.case, effect };
-        runner.aside(move || match (end, before.map(|name| has_changed(&project, name))) {
+        runner.aside(move || match (end, before.map(edits)) {
             (End::Stopped, _) => EffectReport::failed(Scrubbed::literal("the agent was stopped")),
-            (end, Some(Ok(Edits::None)) | None) => match manner {
-                AgentManner::ListenersFirst => EffectReport::NoAgent,
-                AgentManner::AtOnce => EffectReport::failed(idleness(end)),
+            (end, Some(Ok(TreeEdits::None)) | None) => match manner {
+                AgentManner::ListenersFirst if restarts => EffectReport::NoAgent,
+                AgentManner::ListenersFirst | AgentManner::AtOnce => {
+                    EffectReport::failed(idleness(end))
+                }
             },
             // What cannot be told here is told when it is measured.
-            (_, Some(Ok(Edits::Some) | Err(_))) => EffectReport::Done,
+            (_, Some(Ok(TreeEdits::Some) | Err(_))) => EffectReport::Done,
         });
         Ok(())
     }
@@ -374,11 +511,19 @@ impl AgentRunner<'_, '_> {
         let (tier, left) = (incident.tier(), incident.ledger().left(Resource::Tokens));
         let limit = self.base.terms.tiers.terms(tier).max_tokens;
         let text = match left {
-            Some(0) => format!(
-                "the tokens of this heal are spent: heal.max_tokens or heal.run_max_tokens allows \
-                 more, and so does `salve refill heal-{}`",
-                incident.id().short()
-            ),
+            Some(0) => {
+                let refill = format!("`salve refill heal-{} --tokens N`", incident.id().short());
+                match self.base.spent.tokens {
+                    0 => format!(
+                        "the tokens of this heal are spent: heal.max_tokens and heal.run_max_tokens \
+                         say how many there are, and {refill} lets it go on"
+                    ),
+                    earlier => format!(
+                        "the tokens of this run are spent, {earlier} of them by earlier heals: \
+                         {refill} lets it go on, and heal.run_max_tokens allows more the next time"
+                    ),
+                }
+            }
             Some(_) | None => format!(
                 "its work in one turn may take {limit} tokens, beside what it is told at its \
                  start: heal.tiers.{}.max_tokens allows more",
@@ -386,35 +531,6 @@ impl AgentRunner<'_, '_> {
             ),
         };
         self.base.note(self.case.name(), &text);
-    }
-
-    /// Keeps the installed packages before an agent begins; where that fails, what it edits there
-    /// is only told.
-    fn keep_packages(&mut self) {
-        let guard = || {
-            let workspace = Workspace::open(&self.base.project).ok()?;
-            let before = workspace.load(self.case.snapshot(Scope::Attempt)?).ok()??;
-            workspace.guard_packages(&before).ok()?
-        };
-        let kept = guard();
-        let turns = &mut self.case.work.agents;
-        (turns.packages, turns.packages_since) = (kept, None);
-    }
-
-    /// Puts back what an agent edited of the installed packages, and says so.
-    fn put_packages_back(&mut self) {
-        let Some(guard) = self.case.work.agents.packages.take() else { return };
-        let done = guard.put_back();
-        if !done.files.is_empty() {
-            let text = format!(
-                "it edited what is installed, which is no part of the project; put back: {}",
-                done.files.join(", ")
-            );
-            self.base.note(self.case.name(), &text);
-        }
-        if done.left.is_empty() {
-            self.case.work.agents.packages_since = Some(self.base.writer.now());
-        }
     }
 }
 

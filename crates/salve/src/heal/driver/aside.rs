@@ -35,7 +35,6 @@ pub(super) enum FollowUp {
     Skipped,
 }
 
-/// Whose turn it is next.
 pub(super) enum NextTurn {
     /// Another incident's, which was taken up.
     Taken,

@@ -1,22 +1,23 @@
 //! What this process knows of one subject's incidents besides the journal.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{Actor, Digest, Effect, Event, RemedyKind, Scope, Undo};
-use salve_core::incident::{DueEffect, Incident, Phase, Told, Trial};
-use salve_core::playbook::Diagnosis;
+use salve_core::incident::{DueEffect, Incident, Phase, Told, Trial, TrialReach};
+use salve_core::playbook::{Diagnosis, SetVariable};
 
 use super::agents::AgentTurns;
 use super::team::TeamCall;
 use crate::heal::Wrote;
 use crate::heal::cause::Evidence;
-use crate::heal::remedies::{Cure, RemedyWay};
+use crate::heal::remedies::{CarriedRemedy, RemedyWay};
 use crate::heal::run_base::{RunBase, snapshot_name};
 use crate::heal::subject::{FailureWaiter, SeenFailure};
 use crate::store::StoreError;
-use crate::workspace::Name;
+use crate::workspace::{Name, PrivateLayer};
 
 /// One subject's incidents, and what this process knows of them besides.
 ///
@@ -59,7 +60,7 @@ pub(super) struct CaseWork {
     /// What is known of the cause.
     pub(super) insight: Insight,
     /// What each remedy that was put to the gate would do.
-    pub(super) cures: Vec<Cure>,
+    pub(super) cures: Vec<CarriedRemedy>,
     /// The remedies that did not help, as far as this process tried them.
     pub(super) failed: Vec<Digest>,
     /// The state that the present repair left.
@@ -70,8 +71,12 @@ pub(super) struct CaseWork {
     pub(super) reruns: u32,
     /// The agents that were called.
     pub(super) agents: AgentTurns,
+    /// The private layer of the present attempt's agent, while it is needed.
+    pub(super) layer: Option<Arc<PrivateLayer>>,
     /// What those who listen were asked.
     pub(super) team: TeamCall,
+    /// The variables that the present remedy set for the rest of the run.
+    pub(super) environment: Vec<SetVariable>,
     /// Those who wait for the outcome.
     pub(super) waiters: Vec<FailureWaiter>,
 }
@@ -144,6 +149,17 @@ impl Case {
         self.work.tree
     }
 
+    /// Returns the private layer in which the change of the present attempt lies, if this process laid
+    /// it.
+    pub fn layer(&self) -> Option<&Arc<PrivateLayer>> {
+        self.work.layer.as_ref()
+    }
+
+    /// Tells whether what the present remedy did lies in a private layer, all of it.
+    pub fn is_in_layer(&self) -> bool {
+        self.trial().is_some_and(|trial| trial.reach == TrialReach::InLayer)
+    }
+
     /// Tells whether the present remedy changed files that a snapshot holds.
     pub fn has_changed_files(&self) -> bool {
         self.work.changed
@@ -159,13 +175,8 @@ impl Case {
         !self.work.cures.is_empty()
     }
 
-    /// Returns since when no installed package was edited, if those that were are put back.
-    pub fn packages_since(&self) -> Option<jiff::Timestamp> {
-        self.work.agents.packages_since()
-    }
-
     /// Returns what the present remedy does, as far as this process knows.
-    pub(super) fn cure(&self) -> Option<&Cure> {
+    pub(super) fn cure(&self) -> Option<&CarriedRemedy> {
         let digest = self.trial()?.remedy.digest;
         self.work.cures.iter().find(|cure| cure.digest == digest)
     }
@@ -184,7 +195,7 @@ impl Case {
     /// Takes in what a remedy would do.
     pub(super) fn learn_cure(&mut self, digest: Digest, what: RemedyWay) {
         self.work.cures.retain(|old| old.digest != digest);
-        self.work.cures.push(Cure { digest, what });
+        self.work.cures.push(CarriedRemedy { digest, what });
     }
 
     /// Returns the name of the snapshot that is taken before the present attempt.
@@ -207,6 +218,19 @@ impl Case {
         self.work.insight = Insight::None;
         let digest = self.trial().map(|trial| trial.remedy.digest);
         self.work.failed.extend(digest);
+    }
+
+    /// Drops the variables that the present remedy set, because it did not help.
+    pub(super) fn drop_variables(&mut self) {
+        match self.cure().map(|cure| cure.what.clone()) {
+            Some(RemedyWay::Playbook(action)) => {
+                let is_set = |one: &SetVariable| action.variables().any(|set| set.name == one.name);
+                self.work.environment.retain(|one| !is_set(one));
+            }
+            Some(_) => {}
+            // An earlier run of Salve knew what it sets.
+            None => self.work.environment.clear(),
+        }
     }
 
     /// Takes in what was seen last.

@@ -5,8 +5,10 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Authority, ChangedFile, EffectReport, Event, IncidentEvent, Scope};
-use salve_core::incident::{DueEffect, Incident};
+use salve_core::event::{
+    Authority, ChangedFile, EffectReport, Event, IncidentEvent, NoteEvent, Scope,
+};
+use salve_core::incident::{DueEffect, Incident, TrialReach};
 
 use super::breakers;
 use super::case::Case;
@@ -16,7 +18,7 @@ use crate::heal::files::{self, failed};
 use crate::heal::inbox::{InboxMessage, StateLeft};
 use crate::heal::remedies::RemedyWay;
 use crate::heal::run_base::RunBase;
-use crate::heal::{patches, spawn_thread};
+use crate::heal::{layers, patches, spawn_thread};
 use crate::store::StoreError;
 use crate::workspace::Measured;
 
@@ -34,7 +36,7 @@ impl EffectRunner<'_, '_> {
         let name = self.case.snapshot(Scope::Attempt);
         let (now, kept) = (self.base.writer.now(), self.base.terms.kept);
         self.aside(move || match name {
-            Some(name) => files::keep(&project, name, (now, kept), &scrubber),
+            Some(name) => files::keep(&project, name, now, kept, &scrubber),
             None => files::nothing_there(),
         });
     }
@@ -44,11 +46,16 @@ impl EffectRunner<'_, '_> {
         let (project, scrubber) = self.own();
         let name = self.case.snapshot(Scope::Attempt);
         let agent = self.case.work.agents.running().map(|running| running.agent());
+        let is_in_layer = self.case.is_in_layer();
+        let layer = self.case.work.layer.clone();
         self.spawn(move || {
             let Some(name) = name else { return (files::nothing_there(), None) };
             if let Some(agent) = agent {
                 // It said that it has finished, and may still be writing.
                 see_off(&agent);
+            }
+            if is_in_layer {
+                return layers::measure(&project, name, layer.as_deref(), &scrubber);
             }
             match files::look(&project, name) {
                 Ok(Some(measured)) => {
@@ -64,9 +71,16 @@ impl EffectRunner<'_, '_> {
     pub(super) fn measured(&mut self, left: &StateLeft) -> Result<(), StoreError> {
         let case = &mut *self.case;
         case.work.tree = Some(left.tree);
+        for note in &left.notes {
+            self.base.note(case.name(), note);
+        }
         let Some(incident) = case.incident().map(Incident::id) else { return Ok(()) };
+        for note in &left.notes {
+            let text = self.base.writer.scrubber.scrub(note);
+            self.base.writer.add(incident, Event::Note(NoteEvent::Noted { text }))?;
+        }
         if left.files.is_empty() {
-            return Ok(());
+            return case.catch_up(self.base);
         }
         case.work.changed = true;
         case.work.agents.has_worked();
@@ -83,12 +97,25 @@ impl EffectRunner<'_, '_> {
         breakers::stop_if_churned(self.base, case, &files)
     }
 
-    /// Gives the files back as they were.
+    /// Brings what the agent did in its layer into the tree.
+    pub(super) fn take_over(&mut self) {
+        let (project, scrubber) = self.own();
+        let name = self.case.snapshot(Scope::Attempt);
+        // What is taken over is what was kept of it.
+        self.case.work.layer = None;
+        self.spawn(move || match name {
+            Some(name) => layers::take_over(&project, name, &scrubber),
+            None => (files::nothing_there(), None),
+        });
+    }
+
+    /// Takes back what the attempt changed, or all attempts.
     pub(super) fn roll_back(&mut self, scope: Scope) {
         let (project, scrubber) = self.own();
-        let name = self.case.snapshot(scope);
+        let name = self.case.snapshot(Scope::Attempt);
+        let reach = self.case.trial().map_or(TrialReach::Untouched, |trial| trial.reach);
         self.aside(move || match name {
-            Some(name) => files::restore(&project, name, &scrubber),
+            Some(name) => files::roll_back(&project, name, scope, reach, &scrubber),
             None => files::nothing_there(),
         });
     }
@@ -106,7 +133,7 @@ impl EffectRunner<'_, '_> {
                 self.aside(move || run_known(&care, &known, &scrubber).report);
             }
             RemedyWay::Playbook(action) => {
-                self.aside(move || cause::carry_out((&action, on), &place, &care, &scrubber));
+                self.aside(move || cause::carry_out(&action, on, &place, &care, &scrubber));
             }
             RemedyWay::Patch(patch) => {
                 self.aside(move || patches::apply(&project, &patch, &scrubber))
@@ -151,5 +178,5 @@ impl EffectRunner<'_, '_> {
 }
 
 fn left_by(measured: Measured) -> StateLeft {
-    StateLeft { tree: measured.after.tree(), files: measured.files }
+    StateLeft { tree: measured.after.tree(), files: measured.files, notes: Vec::new() }
 }

@@ -49,7 +49,9 @@ fn learn(
     let lesson = Lesson { fingerprint: &seen.fingerprint, kind, text, digest, proof };
     // Across projects only what healed is worth knowing; what failed may be this one's doing.
     let user = (proof == Proof::Proven).then(|| base.remedies.user_to_tell()).flatten();
-    base.writer.learn(incident.id(), &lesson, base.project.home(), user.as_ref())?;
+    // All worktrees of a repository know what one of them learnt.
+    let others: Vec<_> = [user, base.remedies.main_to_tell()].into_iter().flatten().collect();
+    base.writer.learn(incident.id(), &lesson, base.project.home(), &others)?;
     write_files(base, case.name());
     Ok(())
 }

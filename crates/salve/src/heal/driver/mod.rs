@@ -14,6 +14,7 @@ mod agents;
 mod aside;
 mod breakers;
 mod brief;
+mod busy;
 mod case;
 mod context;
 mod diagnosis;

@@ -3,9 +3,10 @@
 //! What the playbook prescribes, what the team proposes, what memory knows, the subject's own
 //! resorts and an agent's turn are offered to the incident; core says which of them comes first.
 
-use salve_core::event::{Digest, Event, IncidentEvent, Mode, RemedyVerdict};
+use salve_core::event::{Digest, Event, IncidentEvent, Judgement, Mode, RemedyVerdict};
 use salve_core::incident::{Incident, choose};
 use salve_core::playbook::{Diagnosis, Nature};
+use salve_core::scrub::Scrubbed;
 
 use super::agents::is_of_use;
 use super::case::Case;
@@ -16,6 +17,7 @@ use crate::heal::remedies::{self, Offer, RemedyWay};
 use crate::heal::run_base::{RunBase, RunIntent};
 use crate::heal::subject::{Resorts, Subjects};
 use crate::store::StoreError;
+use crate::workspace::LayerMeans;
 
 /// Chooses remedies for the incident of one subject.
 pub(super) struct Chooser<'r, 'a> {
@@ -48,8 +50,20 @@ impl Chooser<'_, '_> {
         if let Some(own) = self.subjects.offers(self.at, self.base, self.case)? {
             return Ok(first_open(incident, &own).cloned());
         }
+        if self.subjects.runs_again_first(self.at, self.case)
+            && let Some(again) = self.again_first(incident)
+        {
+            return Ok(Some(again));
+        }
         let offers = self.offers(incident)?;
         Ok(remedies::pick(incident, &offers).cloned())
+    }
+
+    /// Returns that the subject is only run again, unless that was refused.
+    fn again_first(&self, incident: &Incident) -> Option<Offer> {
+        let diagnosis = Diagnosis::unknown();
+        let again = self.subjects.resorts(self.at, self.case, &diagnosis, self.base).again;
+        remedies::pick(incident, &[remedies::resort(RemedyWay::Again, again)]).cloned()
     }
 
     /// Returns whether something other than an agent's turn is left to try.
@@ -115,23 +129,60 @@ impl Chooser<'_, '_> {
         if !self.subjects.may_run_again(self.at, self.case, base) {
             offers.retain(|offer| !matches!(offer.what, RemedyWay::Again));
         }
+        if !self.subjects.takes_variables() {
+            offers.retain(|offer| {
+                !matches!(&offer.what, RemedyWay::Playbook(action) if action.only_sets_variables())
+            });
+        }
         offers.extend(proposed);
         if diagnosis.nature != Nature::Transient {
             if let Some(seen) = self.case.seen() {
-                let (place, signature) =
-                    ((&base.project, base.writer.store), seen.symptom.signature);
-                let known = remedies.known(place, signature, scrubber)?;
+                let (store, signature) = (base.writer.store, seen.symptom.signature);
+                let known = remedies.known(&base.project, store, signature, scrubber)?;
                 offers.extend(remedies::beside(known, &diagnosis));
             }
             if mode == Mode::Agent
                 && needs_thought(&diagnosis)
                 && is_of_use(base, self.case, self.subjects.agent_manner())?
             {
-                offers.push(remedies::resort(RemedyWay::Agent, again));
+                let agent = remedies::resort(RemedyWay::Agent, again);
+                let starts_one = base.agents.is_some();
+                offers.push(if starts_one {
+                    unless_unheld(agent, LayerMeans::here())
+                } else {
+                    agent
+                });
             }
         }
         let signature = Some(incident.symptom().signature);
-        remedies.earn(offers, base.writer.store, signature, scrubber)
+        let mut offers = remedies.earn(offers, base.writer.store, signature, scrubber)?;
+        for offer in &mut offers {
+            if offer.judgement.verdict == RemedyVerdict::Allow
+                && let Some(asked) = self.subjects.second_thought(self.at, offer, base)?
+            {
+                offer.judgement = asked;
+            }
+        }
+        Ok(offers)
+    }
+}
+
+/// Returns an agent's turn as it is where a private layer can be laid for it; where not, a person is asked
+/// whether it may work on the files themselves.
+fn unless_unheld(offer: Offer, means: &LayerMeans) -> Offer {
+    match means {
+        LayerMeans::Overlay { .. } | LayerMeans::Copy => offer,
+        LayerMeans::None => Offer {
+            judgement: Judgement {
+                verdict: RemedyVerdict::Ask,
+                rule: Scrubbed::literal("agent.layer"),
+                reason: Scrubbed::literal(
+                    "nothing on this machine keeps an agent's writes apart: it would work on your \
+                     files themselves",
+                ),
+            },
+            ..offer
+        },
     }
 }
 
@@ -175,5 +226,21 @@ fn needs_thought(diagnosis: &Diagnosis) -> bool {
         Nature::Transient => false,
         // What was prescribed did not help: an agent may find out why.
         Nature::Infrastructure => has_safe(diagnosis),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn where_nothing_keeps_an_agents_writes_apart_a_person_is_asked() {
+        let verdict = |means: LayerMeans| {
+            let offer = remedies::resort(RemedyWay::Agent, "again");
+            unless_unheld(offer, &means).judgement.verdict
+        };
+        assert_eq!(verdict(LayerMeans::Overlay { base: "/x".into() }), RemedyVerdict::Allow);
+        assert_eq!(verdict(LayerMeans::Copy), RemedyVerdict::Allow);
+        assert_eq!(verdict(LayerMeans::None), RemedyVerdict::Ask);
     }
 }

@@ -1,8 +1,9 @@
 //! Going on with what an earlier run of Salve left.
 
-use salve_core::event::{EffectReport, Event, IncidentEvent, Symptom};
+use salve_core::event::{EffectReport, Event, IncidentEvent, Symptom, variables_in_force};
 use salve_core::id::IncidentId;
 use salve_core::incident::{Incident, IncidentMove, OwnerState, Phase};
+use salve_core::playbook::SetVariable;
 use salve_core::repair::evidence_path;
 use salve_core::scrub::Scrubbed;
 
@@ -13,6 +14,7 @@ use crate::heal::Wrote;
 use crate::heal::cause::Evidence;
 use crate::heal::failure_log;
 use crate::heal::run_base::RunBase;
+use crate::heal::run_environment::EnvironmentChange;
 use crate::process;
 use crate::store::StoreError;
 
@@ -62,6 +64,8 @@ impl IncidentTable<'_, '_> {
         let case = &mut self.cases[at];
         case.begin(incident);
         recall(self.base, case)?;
+        let variables = &self.cases[at].work.environment;
+        self.subjects.set_variables(at, EnvironmentChange::Try(variables));
         let by = self.base.writer.salve();
         // A person may answer in this very moment: what they said comes first, and it is ours still.
         while let Wrote::Overtaken = self.say_as(at, &by, vec![claim])? {
@@ -122,6 +126,8 @@ fn recall(base: &RunBase<'_>, case: &mut Case) -> Result<(), StoreError> {
         _ => None,
     });
     let tried = seen.map(|symptom| recalled(base, incident, symptom));
+    let set = variables_in_force(told.iter().map(|entry| &entry.event));
+    case.work.environment = set.iter().map(SetVariable::from).collect();
     (case.work.first, case.work.tried) = (Some(first), tried);
     Ok(())
 }

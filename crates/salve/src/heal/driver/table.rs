@@ -9,6 +9,7 @@ use salve_core::event::{
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, IncidentMove};
+use salve_core::playbook::{Action, SetVariable};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
@@ -18,15 +19,17 @@ use super::case::Case;
 use super::effects::EffectRunner;
 use super::offers::Chooser;
 use super::{breakers, diagnosis, lessons, team};
+use crate::heal::agents::only_listener;
 use crate::heal::failure_log::FailureLog;
 use crate::heal::files::failed;
 use crate::heal::inbox::StateLeft;
 use crate::heal::remedies::RemedyWay;
 use crate::heal::run_base::RunBase;
+use crate::heal::run_environment::{EnvironmentChange, how_to_keep};
 use crate::heal::subject::{
     AgentManner, SeenFailure, SubjectContext, SubjectFact, SubjectNews, Subjects,
 };
-use crate::heal::{Opening, WriterError, Wrote};
+use crate::heal::{IncidentOpening, WriterError, Wrote};
 use crate::store::StoreError;
 
 /// The incidents of all subjects of one run, by the subjects' places.
@@ -241,6 +244,11 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let symptom = Box::new(evidence.symptom.clone());
         let case = &mut self.cases[at];
         lessons::did_not_help(self.base, case)?;
+        let tried = case.work.tried.as_ref().map(|tried| tried.symptom.signature);
+        if tried.is_none_or(|tried| tried == evidence.symptom.signature) {
+            // Another failure in its place means that the variables got past the first.
+            case.drop_variables();
+        }
         case.did_not_help();
         case.saw(evidence, took);
         self.keep_evidence(at);
@@ -326,10 +334,16 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         Ok(())
     }
 
-    fn opening(&self, at: usize, failure: &SeenFailure) -> Opening {
+    fn opening(&self, at: usize, failure: &SeenFailure) -> IncidentOpening {
         let terms = self.subjects.opening(at, self.base);
         let symptom = failure.evidence.symptom.clone();
-        Opening { subject: terms.subject, policy: terms.policy, left: terms.left, symptom }
+        let (writer, starts) = (&self.base.writer, self.base.agents.as_ref());
+        let mut policy = terms.policy;
+        if self.subjects.agent_manner() == AgentManner::ListenersFirst {
+            policy.starts = starts.map(|agents| writer.scrubber.scrub(&agents.plan.name));
+            policy.listener = only_listener(writer.store, &writer.scrubber);
+        }
+        IncidentOpening { subject: terms.subject, policy, left: terms.left, symptom }
     }
 
     /// Returns an incident that begins, or says why it cannot.
@@ -439,10 +453,21 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let case = &mut self.cases[at];
         case.work.effect = None;
         if let EffectReport::Failed { .. } | EffectReport::TimedOut = report {
+            case.drop_variables();
             case.did_not_help();
         }
+        let proof = match &report {
+            EffectReport::Verified { proof, .. } => Some(*proof),
+            EffectReport::Done
+            | EffectReport::NoAgent
+            | EffectReport::Measured(_)
+            | EffectReport::Conflict { .. }
+            | EffectReport::Failed { .. }
+            | EffectReport::TimedOut => None,
+        };
         let finished = IncidentEvent::Finished { effect: effect.effect, report };
         self.insist(at, &[Event::Incident(finished)])?;
+        self.keep_environment(at, proof);
         self.recorded(at)
     }
 
@@ -484,8 +509,18 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
                 let is_again =
                     case.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry);
                 case.work.reruns += u32::from(is_again);
+                let variables = &self.cases[at].work.environment;
+                self.subjects.set_variables(at, EnvironmentChange::Try(variables));
                 let (subjects, mut context) = self.split();
                 return subjects.verify(at, effect, &mut context);
+            }
+            Effect::VerifyInLayer => {
+                let (subjects, mut context) = self.split();
+                return subjects.verify_in_layer(at, effect, &mut context);
+            }
+            Effect::TakeOver => {
+                self.effect_runner(at, effect).take_over();
+                return Ok(());
             }
             Effect::Ask => EffectReport::Done,
             Effect::Record => self.record(at)?,
@@ -507,6 +542,42 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             }
         };
         self.finish(at, effect, report)
+    }
+
+    /// Tells the journal which variables a remedy sets for the rest of the run.
+    fn set_environment(
+        &mut self,
+        at: usize,
+        effect: DueEffect,
+        action: &Action,
+    ) -> Result<(), StoreError> {
+        let variables: Vec<SetVariable> = action.variables().cloned().collect();
+        let case = &mut self.cases[at];
+        let Some(incident) = case.incident().map(Incident::id) else { return Ok(()) };
+        if variables.is_empty() || !self.subjects.takes_variables() {
+            return Ok(());
+        }
+        let scrubber = &self.base.writer.scrubber;
+        let told = variables.iter().map(|one| one.scrubbed(scrubber)).collect();
+        let set = IncidentEvent::EnvironmentSet { effect: effect.effect, variables: told };
+        self.base.writer.add(incident, Event::Incident(set))?;
+        case.drop_variables();
+        case.work.environment.extend(variables);
+        case.catch_up(self.base)
+    }
+
+    /// Has the subject keep the variables that were found to help, and says how to make them stay.
+    fn keep_environment(&mut self, at: usize, proof: Option<Proof>) {
+        let case = &self.cases[at];
+        let variables = &case.work.environment;
+        if let (Some(Proof::Proven | Proof::Transient | Proof::Flaky), false) =
+            (proof, variables.is_empty())
+        {
+            self.subjects.set_variables(at, EnvironmentChange::Keep(variables));
+            if proof == Some(Proof::Proven) {
+                self.base.note(case.name(), &how_to_keep(variables));
+            }
+        }
     }
 
     fn effect_runner(&mut self, at: usize, effect: DueEffect) -> EffectRunner<'_, 'a> {
@@ -574,6 +645,9 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
             ) => {
                 if let RemedyWay::Known { .. } = what {
                     self.base.remedies.count_auto();
+                }
+                if let RemedyWay::Playbook(action) = &what {
+                    self.set_environment(at, effect, action)?;
                 }
                 let place = self.subjects.place(at, self.base);
                 self.effect_runner(at, effect).apply(what, on, place);

@@ -24,7 +24,6 @@ pub(super) struct TeamCall {
     denied: Vec<Digest>,
 }
 
-/// A call for proposals.
 #[derive(Clone, Copy, Debug)]
 struct ProposalCall {
     since: u64,

@@ -1,5 +1,7 @@
 //! The driver with a scripted subject in memory, killed between any two entries.
 
+mod races;
+
 use std::borrow::Cow;
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -48,12 +50,19 @@ struct Scripted {
     /// The effects that it was asked to verify, in this life.
     verified: Vec<u32>,
     outcome: Option<IncidentOutcome>,
+    was_taken_away: bool,
     is_over: bool,
 }
 
 impl Scripted {
     fn new(root: &Path) -> Self {
-        Self { root: root.to_path_buf(), verified: Vec::new(), outcome: None, is_over: false }
+        Self {
+            root: root.to_path_buf(),
+            verified: Vec::new(),
+            outcome: None,
+            was_taken_away: false,
+            is_over: false,
+        }
     }
 
     fn is_well(&self) -> bool {
@@ -85,7 +94,7 @@ impl Subjects for Scripted {
     }
 
     fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
-        FailurePlace::new(&self.root, &self.root, (&[], &[]), &base.remedies.sandbox)
+        FailurePlace::new(&self.root, &self.root, &[], &[], &base.remedies.sandbox)
     }
 
     fn command(&self, _: usize) -> Scrubbed {
@@ -116,6 +125,10 @@ impl Subjects for Scripted {
         Ok(())
     }
 
+    fn taken_away(&mut self, _: usize) {
+        (self.was_taken_away, self.is_over) = (true, true);
+    }
+
     fn closed(&mut self, _: usize, over: &Incident, _: &mut SubjectContext<'_, '_>) {
         let Phase::Closed(outcome) = over.phase() else { return };
         (self.outcome, self.is_over) = (Some(outcome), true);
@@ -126,10 +139,7 @@ impl Subjects for Scripted {
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<Option<Instant>, StoreError> {
         if context.incident(0).is_none() && !self.is_over {
-            match self.is_well() {
-                true => self.is_over = true,
-                false => self.fail(None, context),
-            }
+            if self.is_well() { self.is_over = true } else { self.fail(None, context) }
         }
         Ok(None)
     }
@@ -205,11 +215,21 @@ pub(super) struct Life {
 pub(super) fn care(
     project: &Project,
     config: &Config,
+    life: Life,
+    subjects: &mut dyn Subjects,
+) -> Result<RunEnd, ()> {
+    care_on(&Store::open(project).unwrap(), project, config, life, subjects)
+}
+
+/// Cares for subjects on a store, until they are over or the driver is killed.
+fn care_on(
+    store: &Store,
+    project: &Project,
+    config: &Config,
     Life { me, entries }: Life,
     subjects: &mut dyn Subjects,
 ) -> Result<RunEnd, ()> {
-    let store = Store::open(project).unwrap();
-    let mut writer = IncidentWriter::new(&store, scrubber());
+    let mut writer = IncidentWriter::new(store, scrubber());
     writer.me = me.unwrap_or(writer.me);
     let mut reporter = Mortal { left: Rc::new(Cell::new(entries)) };
     let policy = Cow::Borrowed(&config.policy);

@@ -2,6 +2,7 @@
 
 mod deleted;
 mod git;
+mod heap;
 mod kin;
 mod node;
 mod path;
@@ -58,6 +59,8 @@ pub fn look(ask: &Ask<'_>, seen: &ObservedFailure<'_>) -> ProjectFacts {
             .unwrap_or_default(),
         deleted: deleted::named(ask.root, seen.output),
         sqlite: sqlite::local(ask, seen.output),
+        heap: heap::room(ask, seen.output),
+        node_env: ask.variable("NODE_ENV").and_then(|name| name.into_string().ok()),
         unset_variables: variables::unset(ask, seen.output, &example_variables),
         node,
         python,
@@ -113,7 +116,7 @@ pub(super) fn name_of(uid: u32) -> String {
 }
 
 /// Returns the port that the subject would use: from its command, its environment, its framework.
-fn expected_port(ask: &Ask<'_>) -> Option<u16> {
+pub fn expected_port(ask: &Ask<'_>) -> Option<u16> {
     let words: Vec<&str> = ask.command.split_whitespace().collect();
     let flags = ["--port", "-p", "-P", "--bind", "-b", "--listen"];
     for (at, word) in words.iter().enumerate() {

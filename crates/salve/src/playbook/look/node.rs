@@ -42,6 +42,7 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
             .collect(),
         wanted: wanted(&dir, &manifest),
         build_records: names(&dir).filter(|name| name.ends_with(".tsbuildinfo")).collect(),
+        has_vite_cache: ask.dir.join("node_modules/.vite").is_dir(),
         ..NodeProject::default()
     };
     let within = |name: &String| {

@@ -14,6 +14,7 @@ use crate::files::{FileKind, read_text};
 use crate::probe;
 use crate::process::keeper;
 use crate::process::tree::{self, RUN_MARK, SERVER_MARK, Stat};
+use crate::project::Worktree;
 
 /// Ticks per second in `/proc`, on every Linux there is.
 const TICKS: u64 = 100;
@@ -83,7 +84,7 @@ fn state(ask: &Ask<'_>, port: u16) -> PortState {
 pub(in super::super) fn holder(ask: &Ask<'_>, pid: u32) -> Option<LivingProcess> {
     let stat = tree::stat(pid).filter(|stat| !stat.is_dead)?;
     let found = tree::found(&stat)?;
-    let inside = found.cwd.starts_with(ask.root);
+    let inside = is_inside(ask.root, &found.cwd);
     let owner = fs::metadata(format!("/proc/{pid}")).ok().map(|meta| meta.uid());
     let family = family(ask, &stat);
     let attended = attended(&stat, &family).or_else(|| {
@@ -101,6 +102,15 @@ pub(in super::super) fn holder(ask: &Ask<'_>, pid: u32) -> Option<LivingProcess>
         same_user: owner == Some(rustix::process::geteuid().as_raw()),
         attended,
     })
+}
+
+/// Tells whether a directory belongs to the project: another worktree that lies in it does not.
+fn is_inside(root: &Path, dir: &Path) -> bool {
+    let is_siblings = || {
+        let trees = Worktree::of(root).zip(Worktree::of(dir));
+        trees.is_some_and(|(own, theirs)| own.is_sibling_of(&theirs))
+    };
+    dir.starts_with(root) && !is_siblings()
 }
 
 fn mark(ask: &Ask<'_>, pid: u32) -> SalveMark {
@@ -213,7 +223,10 @@ pub(in super::super) fn hold(ask: &Ask<'_>, path: &Path) -> LockHold {
     let written = u64::try_from(meta.mtime()).unwrap_or(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
     let pid = written_pid(path);
+    let lives = |pid: &u32| tree::stat(*pid).is_some_and(|stat| !stat.is_dead);
     let writer = pid.filter(|pid| is_writer(*pid, written) && !is_another(ask, *pid, path));
+    let other = pid.filter(|pid| writer.is_none() && lives(pid));
+    let other = other.map(|pid| tree::command_line(pid).unwrap_or_else(|| format!("pid {pid}")));
     let mut pids: Vec<u32> = writer.into_iter().collect();
     pids.extend(lockers(&meta));
     pids.extend(openers(&meta));
@@ -222,11 +235,12 @@ pub(in super::super) fn hold(ask: &Ask<'_>, path: &Path) -> LockHold {
     pids.dedup();
     let holders = pids.into_iter().filter_map(|pid| holder(ask, pid)).collect();
     let in_git = path.components().any(|part| part.as_os_str() == ".git");
-    let busy = match meta.file_type().is_socket() {
-        true => is_bound(path),
-        false => in_git && tree::all().iter().any(|stat| is_git_at(stat, ask.root)),
+    let busy = if meta.file_type().is_socket() {
+        is_bound(path)
+    } else {
+        in_git && tree::all().iter().any(|stat| is_git_at(stat, ask.root))
     };
-    LockHold { written, age: now.saturating_sub(written), pid, holders, busy }
+    LockHold { written, age: now.saturating_sub(written), pid, holders, other, busy }
 }
 
 /// Returns the process id that a pid file holds or a lock's link names.

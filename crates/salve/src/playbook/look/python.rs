@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 
 use salve_core::playbook::{Clues, Drift, PythonManager, PythonProject, Venv};
 
@@ -12,6 +11,7 @@ mod records;
 use super::super::Ask;
 use super::{find, git, nearest, relative};
 use crate::files::{FileKind, read_start, read_text};
+use crate::process::{asking_command, machine_program};
 
 /// Files that make a directory a Python project.
 const SIGNS: &[&str] = &[
@@ -63,6 +63,10 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues, output: &str) -> Option<Pyth
         manager,
         manager_found: manager == PythonManager::Pip || find(manager.program()).is_some(),
         declared: declared(&dir).into_iter().chain(own).collect(),
+        required: match &venv {
+            Some(venv) if !clues.imports.is_empty() => required(&ask.root.join(&venv.path)),
+            Some(_) | None => BTreeSet::new(),
+        },
         interpreter_fits: interpreter.as_ref().is_some_and(|(_, version)| fits(version)),
         interpreter,
         drift: venv.as_ref().map(|venv| drift(ask, &dir, venv)).unwrap_or_default(),
@@ -220,7 +224,7 @@ fn venv(ask: &Ask<'_>, dir: &Path, clues: &Clues, output: &str) -> Option<Venv> 
     let relative = relative(ask.root, &path)?;
     let exists = path.is_dir();
     let active = ask.variable("VIRTUAL_ENV").is_some_and(|active| Path::new(&active) == path);
-    let broken = if exists { broken(&path) } else { None };
+    let broken = if exists { broken(ask.root, &path) } else { None };
     Some(Venv {
         exists,
         broken,
@@ -252,22 +256,22 @@ fn is_editable(dir: &Path) -> bool {
 }
 
 /// Returns what is wrong with an environment.
-fn broken(venv: &Path) -> Option<String> {
-    let python = venv.join("bin/python");
-    if python.canonicalize().is_err() {
+fn broken(root: &Path, venv: &Path) -> Option<String> {
+    let Ok(python) = venv.join("bin/python").canonicalize() else {
         return Some("its interpreter is gone".to_owned());
-    }
+    };
     if !venv.join("pyvenv.cfg").is_file() {
         return Some("it has no pyvenv.cfg".to_owned());
     }
-    let minor = version_of(&python).map(|version| short(&version));
-    let lib = |minor: &String| venv.join(format!("lib/python{minor}/site-packages")).is_dir();
-    match &minor {
-        None => return Some("its interpreter does not run".to_owned()),
-        Some(minor) if !lib(minor) => {
-            return Some(format!("it was made for another Python than {minor}"));
-        }
-        Some(_) => {}
+    // An interpreter that lies in the project itself may be anything: it is not asked.
+    let is_own = python.starts_with(root);
+    let version = if is_own { version_kept(venv) } else { version_of(&python) };
+    if version.is_none() && !is_own {
+        return Some("its interpreter does not run".to_owned());
+    }
+    let lib = |minor: &str| venv.join(format!("lib/python{minor}/site-packages")).is_dir();
+    if let Some(minor) = version.map(|version| short(&version)).filter(|minor| !lib(minor)) {
+        return Some(format!("it was made for another Python than {minor}"));
     }
     let scripts = fs::read_dir(venv.join("bin")).into_iter().flatten().flatten();
     let moved = scripts.take(SCRIPTS).any(|script| is_stranded(&script.path()));
@@ -287,10 +291,19 @@ fn is_stranded(script: &Path) -> bool {
 }
 
 fn version_of(program: &Path) -> Option<String> {
-    let asked = Command::new(program).arg("--version").stdin(Stdio::null()).output().ok()?;
+    let asked = asking_command(program).arg("--version").output().ok()?;
     let text = String::from_utf8_lossy(&asked.stdout).into_owned();
     let version = text.trim().strip_prefix("Python ")?.to_owned();
     asked.status.success().then_some(version)
+}
+
+/// Returns the version that an environment was made for, by its own settings.
+fn version_kept(venv: &Path) -> Option<String> {
+    let config = read_text(&venv.join("pyvenv.cfg"), FileKind::Note).ok()?;
+    config.lines().find_map(|line| {
+        let (key, value) = line.split_once('=')?;
+        key.trim().starts_with("version").then(|| value.trim().to_owned())
+    })
 }
 
 /// Returns the first two numbers of a version.
@@ -300,16 +313,13 @@ fn short(version: &str) -> String {
 
 /// Returns an interpreter outside every environment, the environment's own version first.
 fn interpreter(ask: &Ask<'_>, venv: Option<&Venv>) -> Option<(String, String)> {
-    let config = venv.map(|venv| ask.root.join(&venv.path).join("pyvenv.cfg"));
-    let config = config.and_then(|file| read_text(&file, FileKind::Note).ok()).unwrap_or_default();
-    let had = config.lines().find_map(|line| {
-        let (key, value) = line.split_once('=')?;
-        key.trim().starts_with("version").then(|| short(value.trim()))
-    });
+    let had = venv.and_then(|venv| version_kept(&ask.root.join(&venv.path)));
+    let had = had.map(|version| short(&version));
     let names = had.map(|minor| format!("python{minor}")).into_iter();
     let names = names.chain(["python3".to_owned(), "python".to_owned()]);
-    let outside = |path: &PathBuf| !path.starts_with(ask.root);
-    let found = names.filter_map(|name| find(&name).filter(outside).map(|path| (name, path)));
+    let outside =
+        |name: &str| Some(machine_program(name, ask.root)).filter(|program| program.exists());
+    let found = names.filter_map(|name| outside(&name).map(|path| (name, path)));
     found.into_iter().find_map(|(name, path)| Some((name, version_of(&path)?)))
 }
 
@@ -379,6 +389,26 @@ fn declared(dir: &Path) -> BTreeSet<String> {
     found
 }
 
+/// How much of what a distribution says about itself is read.
+const ABOUT: u64 = 64 << 10;
+
+/// Returns the distributions that those in an environment always require, normalised.
+fn required(venv: &Path) -> BTreeSet<String> {
+    let dirs =
+        site_packages(venv).flat_map(|dir| fs::read_dir(dir).into_iter().flatten().flatten());
+    let about = dirs.map(|entry| entry.path().join("METADATA")).filter(|file| file.is_file());
+    let texts = about.take(RECORDS).filter_map(|file| read_start(&file, ABOUT).ok());
+    texts.flat_map(|text| requirements_in(&String::from_utf8_lossy(&text))).collect()
+}
+
+/// Returns what a distribution always requires; what only an extra or another platform wants is
+/// left out.
+fn requirements_in(about: &str) -> BTreeSet<String> {
+    let head = about.split("\n\n").next().unwrap_or_default();
+    let lines = head.lines().filter_map(|line| line.strip_prefix("Requires-Dist:"));
+    lines.filter(|line| !line.contains(';')).filter_map(name_in).collect()
+}
+
 /// Returns the modules that the project itself brings once it is installed, normalised.
 fn own_modules(dir: &Path) -> BTreeSet<String> {
     let manifest = read_text(&dir.join("pyproject.toml"), FileKind::Document).ok();
@@ -432,6 +462,16 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_a_distribution_requires_is_read_from_what_it_says_about_itself() {
+        let about = "Metadata-Version: 2.1\nName: pytest\nRequires-Dist: iniconfig\n\
+                     Requires-Dist: Typing_Extensions (>=4)\n\
+                     Requires-Dist: colorama; sys_platform == \"win32\"\n\
+                     Requires-Dist: argcomplete ; extra == 'dev'\n\nRequires-Dist: prose\n";
+        let found: Vec<_> = requirements_in(about).into_iter().collect();
+        assert_eq!(found, ["iniconfig", "typing-extensions"]);
+    }
+
+    #[test]
     fn a_part_of_a_package_is_lost_if_its_distribution_brought_it() {
         let packages = tempfile::tempdir().unwrap();
         let write = |path: &str, text: &str| {
@@ -448,5 +488,24 @@ mod tests {
         for other in ["shop", "shop.urls", "shop.never", "other.core"] {
             assert!(!is_lost(other), "{other}");
         }
+    }
+
+    #[test]
+    fn an_interpreter_in_the_project_is_not_run_to_look_at_it() {
+        use std::os::unix::fs::PermissionsExt as _;
+        let project = tempfile::tempdir().unwrap();
+        let root = project.path().canonicalize().unwrap();
+        let venv = root.join(".venv");
+        for dir in ["bin", "lib/python3.11/site-packages"] {
+            fs::create_dir_all(venv.join(dir)).unwrap();
+        }
+        let python = venv.join("bin/python");
+        fs::write(&python, format!("#!/bin/sh\ntouch {}/ran\n", root.display())).unwrap();
+        fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+        fs::write(venv.join("pyvenv.cfg"), "home = /usr/bin\nversion = 3.11.2\n").unwrap();
+        assert_eq!(broken(&root, &venv), None, "its own settings tell the version");
+        fs::write(venv.join("pyvenv.cfg"), "home = /usr/bin\nversion = 3.12.0\n").unwrap();
+        assert!(broken(&root, &venv).is_some());
+        assert!(!root.join("ran").exists());
     }
 }

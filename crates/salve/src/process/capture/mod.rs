@@ -8,6 +8,7 @@ mod log;
 mod outlet;
 mod pump;
 mod tail;
+mod work_output;
 
 use std::fmt;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -17,6 +18,7 @@ pub use outlet::Outlet;
 pub(super) use pump::{OutputPipe, Passed, Pump};
 use salve_core::server::{LocalUrl, UrlFinder};
 pub use tail::Side;
+pub use work_output::WorkOutput;
 
 use self::tail::{LONGEST, Tail};
 use super::lock;

@@ -4,8 +4,8 @@
 //! notice nothing. A reader that waits makes the servers wait, as it would without us.
 
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Mutex, MutexGuard};
 
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
@@ -21,7 +21,21 @@ pub struct Outlet {
     mid_line: [AtomicBool; 2],
     /// Whether both sides lead to one place.
     is_one: bool,
+    /// What stands below everything else, on a terminal.
+    status: Mutex<StatusLine>,
+    /// Whether there is such a line; without one the two sides never wait for one another.
+    has_status: AtomicBool,
 }
+
+/// A line that stands below everything else that is written to a terminal.
+#[derive(Debug, Default)]
+struct StatusLine {
+    text: String,
+    is_shown: bool,
+}
+
+/// Takes the line away in which the cursor stands.
+const ERASE: &str = "\r\x1b[K";
 
 #[derive(Debug)]
 enum Sink {
@@ -49,25 +63,78 @@ impl Outlet {
         };
         let is_one = place(&out).is_some() && place(&out) == place(&err);
         let sink = |fd: Option<OwnedFd>| Mutex::new(fd.map_or(Sink::Closed, Sink::Open));
-        Outlet { sinks: [sink(out), sink(err)], mid_line: Default::default(), is_one }
+        let sinks = [sink(out), sink(err)];
+        let (mid_line, status, has_status) = Default::default();
+        Outlet { sinks, mid_line, is_one, status, has_status }
     }
 
     /// Writes all of `bytes` to one side, waiting as long as its reader does.
     pub fn write(&self, side: Side, bytes: &[u8]) {
-        let mut sink = lock(&self.sinks[side as usize]);
-        self.put(&mut sink, side, bytes);
+        let status = self.lift_status();
+        {
+            let mut sink = lock(&self.sinks[side as usize]);
+            self.put(&mut sink, side, bytes);
+        }
+        self.lower_status(status);
+    }
+
+    /// Shows a line on standard error, which has to be a terminal, below everything else; an empty
+    /// one takes it away.
+    pub fn show_status(&self, text: &str) {
+        self.has_status.store(true, Ordering::Relaxed);
+        let mut status = self.lift_status();
+        if let Some(status) = &mut status {
+            text.clone_into(&mut status.text);
+        }
+        self.lower_status(status);
+    }
+
+    /// Takes the line below everything else away for a moment.
+    fn lift_status(&self) -> Option<MutexGuard<'_, StatusLine>> {
+        if !self.has_status.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut status = lock(&self.status);
+        if std::mem::take(&mut status.is_shown) {
+            self.draw(ERASE);
+        }
+        Some(status)
+    }
+
+    /// Shows the line again, unless what was written ended no line.
+    fn lower_status(&self, status: Option<MutexGuard<'_, StatusLine>>) {
+        let Some(mut status) = status else { return };
+        let is_open = self.mid_line.iter().any(|side| side.load(Ordering::Relaxed));
+        if !is_open && !status.text.is_empty() {
+            self.draw(&status.text);
+            status.is_shown = true;
+        }
+    }
+
+    /// Writes to standard error what is no part of what was said.
+    fn draw(&self, text: &str) {
+        let mut sink = lock(&self.sinks[Side::Err as usize]);
+        if let Sink::Open(fd) = &*sink
+            && write_all(fd, text.as_bytes()).is_err()
+        {
+            *sink = Sink::Closed;
+        }
     }
 
     /// Writes a line of Salve's own to standard error, on a line by itself.
     pub fn say(&self, line: &str) {
-        let mut sink = lock(&self.sinks[Side::Err as usize]);
-        let is_open = |side: Side| self.mid_line[side as usize].load(Ordering::Relaxed);
-        let broken = is_open(Side::Err) || self.is_one && is_open(Side::Out);
-        let before = if broken { "\n" } else { "" };
-        self.put(&mut sink, Side::Err, format!("{before}{line}\n").as_bytes());
-        if self.is_one {
-            self.mid_line[Side::Out as usize].store(false, Ordering::Relaxed);
+        let status = self.lift_status();
+        {
+            let mut sink = lock(&self.sinks[Side::Err as usize]);
+            let is_open = |side: Side| self.mid_line[side as usize].load(Ordering::Relaxed);
+            let broken = is_open(Side::Err) || self.is_one && is_open(Side::Out);
+            let before = if broken { "\n" } else { "" };
+            self.put(&mut sink, Side::Err, format!("{before}{line}\n").as_bytes());
+            if self.is_one {
+                self.mid_line[Side::Out as usize].store(false, Ordering::Relaxed);
+            }
         }
+        self.lower_status(status);
     }
 
     fn put(&self, sink: &mut Sink, side: Side, bytes: &[u8]) {
@@ -118,6 +185,26 @@ mod tests {
         let mut text = String::new();
         reader.read_to_string(&mut text).unwrap();
         assert_eq!(text, "50 %\ncrashed\nfine\nhealed\n");
+    }
+
+    #[test]
+    fn a_status_stands_below_whole_lines_and_never_in_their_midst() {
+        let (mut reader, writer) = std::io::pipe().unwrap();
+        let outlet = Outlet::new(Some(writer.try_clone().unwrap().into()), Some(writer.into()));
+        outlet.show_status("0:01");
+        outlet.write(Side::Out, b"one\n");
+        outlet.write(Side::Out, b"50 %");
+        outlet.show_status("0:02");
+        outlet.write(Side::Out, b"\n");
+        outlet.say("healed");
+        outlet.show_status("");
+        outlet.say("done");
+        drop(outlet);
+        let mut text = String::new();
+        reader.read_to_string(&mut text).unwrap();
+        let e = ERASE;
+        let want = format!("0:01{e}one\n0:01{e}50 %\n0:02{e}healed\n0:02{e}done\n");
+        assert_eq!(text, want);
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl StoreError {
             ErrorCode::ConstraintViolation if is_taken => Self::Corrupt { path, source },
             ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
                 let holder = StoreLockHolder::of_database(&path);
-                Self::Locked { path, holder, waited: super::PATIENCE }
+                Self::Locked { path, holder, waited: super::database::PATIENCE }
             }
             ErrorCode::ReadOnly => Self::ReadOnly { path, source },
             ErrorCode::PermissionDenied => Self::Denied { path, source },

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-use super::Sqlite;
+use super::journal::SqliteJournal;
 use super::lock::{Guard, Share};
 use crate::atomic::{self, WriteError};
 use crate::files::{self, FileKind};
@@ -46,16 +46,15 @@ struct Left {
 ///
 /// Nobody waits here: a process that finds another at work may go, because that one looks for new
 /// entries once more after it has let go of the lock.
-pub(super) fn update(engine: &Sqlite) -> Result<(), StoreError> {
+pub(super) fn update(journal: &SqliteJournal) -> Result<(), StoreError> {
+    let project = journal.project();
     for _ in 0..ROUNDS {
-        let seq = match Guard::take(&state_path(engine.project()), Share::Alone, Duration::ZERO) {
-            Ok(mut guard) => {
-                Copy { engine, path: engine.project().events() }.update(guard.file())?
-            }
+        let seq = match Guard::take(&state_path(project), Share::Alone, Duration::ZERO) {
+            Ok(mut guard) => Copy { journal, path: project.events() }.update(guard.file())?,
             Err(StoreError::Locked { .. }) => return Ok(()),
             Err(error) => return Err(error),
         };
-        if engine.last_seq()? == seq {
+        if journal.last_seq()? == seq {
             return Ok(());
         }
     }
@@ -87,7 +86,7 @@ fn state_path(project: &Project) -> PathBuf {
 }
 
 struct Copy<'e> {
-    engine: &'e Sqlite,
+    journal: &'e SqliteJournal,
     path: PathBuf,
 }
 
@@ -95,7 +94,7 @@ impl Copy<'_> {
     /// Returns the last entry the copy now has.
     fn update(&self, state: &mut File) -> Result<u64, StoreError> {
         expect_file(&self.path)?;
-        let (origin, last) = self.engine.bounds()?;
+        let (origin, last) = self.journal.bounds()?;
         let left = read_state(state).filter(|left| left.origin == origin && left.seq <= last);
         let seq = match left.filter(|left| left.still_holds(&self.path)) {
             Some(left) if left.seq == last => return Ok(last),
@@ -133,7 +132,7 @@ impl Copy<'_> {
 
     fn copy(&self, mut after: u64, to: &mut dyn Write) -> Result<u64, StoreError> {
         loop {
-            let entries = self.engine.read_as_stored(after, BATCH)?;
+            let entries = self.journal.read_as_stored(after, BATCH)?;
             let Some(last) = entries.last().map(|entry| entry.seq) else { return Ok(after) };
             let mut text = String::new();
             for entry in &entries {

@@ -3,12 +3,13 @@
 //! Writers ring (see [`super::lock`]); a follower sleeps until then and looks by itself
 //! only now and then, in case a ring was lost.
 
+use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use salve_core::event::Entry;
 
-use super::{Sqlite, lock_path};
+use super::journal::SqliteJournal;
 use crate::store::{Follower, StoreError, Stream};
 
 /// How many entries a follower takes at once.
@@ -23,7 +24,7 @@ const POLL: Duration = Duration::from_millis(25);
 /// Reads the journal as it grows.
 #[derive(Debug)]
 pub(super) struct SqliteFollower<'e> {
-    engine: &'e Sqlite,
+    journal: &'e SqliteJournal,
     stream: Stream,
     after: u64,
     openings: u32,
@@ -35,7 +36,7 @@ impl Follower for SqliteFollower<'_> {
         let deadline = Instant::now().checked_add(timeout);
         loop {
             // First listen, then look: what is written in between rings.
-            let armed = self.bell.as_ref().is_some_and(|bell| bell.arm(self.engine));
+            let armed = self.bell.as_ref().is_some_and(|bell| bell.arm(&self.journal.lock_file()));
             let entries = self.look()?;
             let left = deadline.map_or(SAFETY, |end| end.saturating_duration_since(Instant::now()));
             if !entries.is_empty() || left.is_zero() {
@@ -54,18 +55,18 @@ impl Follower for SqliteFollower<'_> {
 }
 
 impl<'e> SqliteFollower<'e> {
-    pub(super) fn new(engine: &'e Sqlite, after: u64, stream: Stream) -> Self {
-        let openings = engine.openings();
-        Self { engine, stream, after, openings, bell: LockFileWaker::new() }
+    pub(super) fn new(journal: &'e SqliteJournal, after: u64, stream: Stream) -> Self {
+        let openings = journal.openings();
+        Self { journal, stream, after, openings, bell: LockFileWaker::new() }
     }
 
     fn look(&mut self) -> Result<Vec<Entry>, StoreError> {
-        let (mut entries, mut read_to) = self.engine.read_on(self.after, &self.stream, BATCH)?;
-        if self.openings != self.engine.openings() {
+        let (mut entries, mut read_to) = self.journal.read_on(self.after, &self.stream, BATCH)?;
+        if self.openings != self.journal.openings() {
             // The file was replaced: whatever its first own entry is, we have not seen it.
-            self.openings = self.engine.openings();
-            self.after = self.after.min(self.engine.bounds()?.0.saturating_sub(1));
-            (entries, read_to) = self.engine.read_on(self.after, &self.stream, BATCH)?;
+            self.openings = self.journal.openings();
+            self.after = self.after.min(self.journal.bounds()?.0.saturating_sub(1));
+            (entries, read_to) = self.journal.read_on(self.after, &self.stream, BATCH)?;
         }
         self.after = read_to;
         Ok(entries)
@@ -88,11 +89,10 @@ impl LockFileWaker {
     }
 
     /// Listens to the lock file that is there now and forgets earlier rings.
-    fn arm(&self, engine: &Sqlite) -> bool {
+    fn arm(&self, path: &Path) -> bool {
         use rustix::fs::inotify::{WatchFlags, add_watch};
-        let path = lock_path(engine.project());
         let flags = WatchFlags::ATTRIB | WatchFlags::DELETE_SELF | WatchFlags::MOVE_SELF;
-        let armed = add_watch(&self.inotify, &path, flags).is_ok();
+        let armed = add_watch(&self.inotify, path, flags).is_ok();
         let mut rings = [0; 4096];
         while rustix::io::read(&self.inotify, &mut rings).is_ok_and(|read| read > 0) {}
         armed
@@ -112,7 +112,7 @@ impl LockFileWaker {
         None
     }
 
-    fn arm(&self, _engine: &Sqlite) -> bool {
+    fn arm(&self, _path: &Path) -> bool {
         false
     }
 

@@ -11,7 +11,11 @@ use crate::store::{FileBase, ItemChange, KeyedItem, LearnedItem};
 const OF_FAILURES: &str = "healing-patterns.json";
 
 /// Returns the latest items of a file, oldest first.
-pub(super) fn all(tx: &Transaction<'_>, file: &str, most: u64) -> rusqlite::Result<Vec<KeyedItem>> {
+pub(super) fn all_items(
+    tx: &Transaction<'_>,
+    file: &str,
+    most: u64,
+) -> rusqlite::Result<Vec<KeyedItem>> {
     let sql = "SELECT key, data FROM (SELECT key, data, place FROM learned WHERE file = ?1
                ORDER BY place DESC LIMIT ?2) ORDER BY place";
     let mut statement = tx.prepare_cached(sql)?;
@@ -28,23 +32,23 @@ pub(super) fn all(tx: &Transaction<'_>, file: &str, most: u64) -> rusqlite::Resu
 }
 
 /// Applies one change.
-pub(super) fn change(
+pub(super) fn change_item(
     tx: &Transaction<'_>,
     file: &str,
     change: &ItemChange,
 ) -> rusqlite::Result<()> {
     match change {
-        ItemChange::Put(KeyedItem { key, item }) => put(tx, file, key, item),
+        ItemChange::Put(KeyedItem { key, item }) => put_item(tx, file, key, item),
         ItemChange::Update { keyed: KeyedItem { key, item }, own_keys } => {
-            let mut merged = one(tx, file, key)?.unwrap_or_default();
+            let mut merged = find_item(tx, file, key)?.unwrap_or_default();
             merged.retain(|name, _| !own_keys.contains(&name.as_str()));
             merged.extend(item.clone());
-            put(tx, file, key, &merged)
+            put_item(tx, file, key, &merged)
         }
         ItemChange::Add { keyed: KeyedItem { key, item }, counts, latest, unknown } => {
-            let stored = one(tx, file, key)?;
-            match item_added_to(stored, item, (counts, latest), *unknown) {
-                Some(item) => put(tx, file, key, &item),
+            let stored = find_item(tx, file, key)?;
+            match item_added_to(stored, item, counts, latest, *unknown) {
+                Some(item) => put_item(tx, file, key, &item),
                 None => Ok(()),
             }
         }
@@ -55,7 +59,7 @@ pub(super) fn change(
     }
 }
 
-fn one(tx: &Transaction<'_>, file: &str, key: &str) -> rusqlite::Result<Option<LearnedItem>> {
+fn find_item(tx: &Transaction<'_>, file: &str, key: &str) -> rusqlite::Result<Option<LearnedItem>> {
     let sql = "SELECT data FROM learned WHERE file = ?1 AND key = ?2";
     let mut statement = tx.prepare_cached(sql)?;
     let data: Option<String> =
@@ -64,7 +68,12 @@ fn one(tx: &Transaction<'_>, file: &str, key: &str) -> rusqlite::Result<Option<L
 }
 
 /// Adds an item at the end of a file, or replaces it in its place.
-fn put(tx: &Transaction<'_>, file: &str, key: &str, item: &LearnedItem) -> rusqlite::Result<()> {
+fn put_item(
+    tx: &Transaction<'_>,
+    file: &str,
+    key: &str,
+    item: &LearnedItem,
+) -> rusqlite::Result<()> {
     let sql = "INSERT INTO learned (file, key, place, data) VALUES (?1, ?2,
                    (SELECT coalesce(max(place), 0) + 1 FROM learned WHERE file = ?1), ?3)
                ON CONFLICT (file, key) DO UPDATE SET data = ?3";
@@ -73,7 +82,7 @@ fn put(tx: &Transaction<'_>, file: &str, key: &str, item: &LearnedItem) -> rusql
 
 /// Drops what a person added to a failure that is forgotten.
 pub(super) fn forget_failure(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<()> {
-    change(tx, OF_FAILURES, &ItemChange::Drop { key: signature.to_string() })
+    change_item(tx, OF_FAILURES, &ItemChange::Drop { key: signature.to_string() })
 }
 
 /// Moves what a person added to a failure to its new signature; what stands there stays.
@@ -82,15 +91,15 @@ pub(super) fn move_failure(
     from: Signature,
     to: Signature,
 ) -> rusqlite::Result<()> {
-    if let Some(mut item) = one(tx, OF_FAILURES, &from.to_string())? {
-        item.extend(one(tx, OF_FAILURES, &to.to_string())?.unwrap_or_default());
-        put(tx, OF_FAILURES, &to.to_string(), &item)?;
+    if let Some(mut item) = find_item(tx, OF_FAILURES, &from.to_string())? {
+        item.extend(find_item(tx, OF_FAILURES, &to.to_string())?.unwrap_or_default());
+        put_item(tx, OF_FAILURES, &to.to_string(), &item)?;
     }
     forget_failure(tx, from)
 }
 
 /// Returns what a file said when it was last in step.
-pub(super) fn base(tx: &Transaction<'_>, file: &str) -> rusqlite::Result<Option<FileBase>> {
+pub(super) fn base_of_file(tx: &Transaction<'_>, file: &str) -> rusqlite::Result<Option<FileBase>> {
     let sql = "SELECT digest, items FROM learned_file WHERE file = ?1";
     let row = |row: &rusqlite::Row<'_>| Ok((row.get(0)?, row.get::<_, String>(1)?));
     let found = tx.query_row(sql, [file], row).optional()?;
@@ -101,7 +110,11 @@ pub(super) fn base(tx: &Transaction<'_>, file: &str) -> rusqlite::Result<Option<
 }
 
 /// Remembers what a file says now that it is in step.
-pub(super) fn set_base(tx: &Transaction<'_>, file: &str, base: &FileBase) -> rusqlite::Result<()> {
+pub(super) fn set_base_of_file(
+    tx: &Transaction<'_>,
+    file: &str,
+    base: &FileBase,
+) -> rusqlite::Result<()> {
     let sql = "INSERT OR REPLACE INTO learned_file (file, digest, items) VALUES (?1, ?2, ?3)";
     tx.execute(sql, params![file, base.digest, to_json(&base.items)?]).map(drop)
 }

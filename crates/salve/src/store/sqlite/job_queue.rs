@@ -1,5 +1,6 @@
 //! The queue of jobs in SQLite: every call is one transaction, and this machine's clock counts.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -9,30 +10,37 @@ use salve_core::id::JobId;
 use salve_core::job::{ClaimEnd, ClaimGrant, QueueState, QueuedJob, RetryTerms};
 use salve_core::scrub::Scrubbed;
 
-use super::{Durability, Sqlite};
+use super::Durability;
+use super::database::Database;
 use crate::store::{ClaimStanding, ClaimToken, JobArtifact, JobClaim, JobQueue, StoreError};
 
 /// How far the clock may be set back before the times of jobs mean nothing any more.
 const SET_BACK_MS: i64 = 60_000;
 
-impl JobQueue for Sqlite {
+/// The tables of the queue.
+#[derive(Debug)]
+pub(super) struct SqliteQueue {
+    database: Arc<Database>,
+}
+
+impl JobQueue for SqliteQueue {
     fn submit(&self, job: JobId, payload: &str, terms: RetryTerms) -> Result<(), StoreError> {
-        self.write_tables(Durability::Power, |tx| {
+        self.database.write_tables(Durability::Power, |tx| {
             let now = now_ms();
             let row = QueuedJob::submitted(job, payload.to_owned(), terms, now);
             let sql = "INSERT OR IGNORE INTO job_queue (job, stamped_at, free_at, data)
                        VALUES (?1, ?2, ?3, ?4)";
-            let values = params![key(job), now, row.free_at_ms, to_json(&row)?];
+            let values = params![job_key(job), now, row.free_at_ms, to_json(&row)?];
             tx.prepare_cached(sql)?.execute(values).map(drop)
         })
     }
 
     fn claim(&self, worker: &Scrubbed, lease: Duration) -> Result<Option<JobClaim>, StoreError> {
-        self.write_tables(Durability::Process, |tx| {
+        self.database.write_tables(Durability::Process, |tx| {
             let now = now_ms();
-            while let Some(mut row) = free(tx, now)? {
+            while let Some(mut row) = find_free_job(tx, now)? {
                 let grant = row.claim(worker.clone(), millis(lease), now);
-                save(tx, &row, now)?;
+                save_job(tx, &row, now)?;
                 if let ClaimGrant::Granted(epoch) = grant {
                     let token = ClaimToken { job: row.job, epoch };
                     return Ok(Some(JobClaim { token, payload: row.payload }));
@@ -43,7 +51,7 @@ impl JobQueue for Sqlite {
     }
 
     fn heartbeat(&self, claim: ClaimToken, lease: Duration) -> Result<ClaimStanding, StoreError> {
-        self.write_tables(Durability::Process, |tx| {
+        self.database.write_tables(Durability::Process, |tx| {
             while_held(tx, claim, |row, now| row.prolong(millis(lease), now))
         })
     }
@@ -53,14 +61,14 @@ impl JobQueue for Sqlite {
         claim: ClaimToken,
         artifacts: &[JobArtifact],
     ) -> Result<ClaimStanding, StoreError> {
-        self.write_tables(Durability::Process, |tx| {
+        self.database.write_tables(Durability::Process, |tx| {
             let standing = while_held(tx, claim, |_, _| {})?;
             if standing == ClaimStanding::Held {
                 let sql = "INSERT OR REPLACE INTO job_artifact (job, name, bytes)
                            VALUES (?1, ?2, ?3)";
                 let mut put = tx.prepare_cached(sql)?;
                 for artifact in artifacts {
-                    put.execute(params![key(claim.job), artifact.name, artifact.bytes])?;
+                    put.execute(params![job_key(claim.job), artifact.name, artifact.bytes])?;
                 }
             }
             Ok(standing)
@@ -68,20 +76,22 @@ impl JobQueue for Sqlite {
     }
 
     fn artifact(&self, job: JobId, name: &str) -> Result<Option<Vec<u8>>, StoreError> {
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             let sql = "SELECT bytes FROM job_artifact WHERE job = ?1 AND name = ?2";
-            tx.prepare_cached(sql)?.query_row(params![key(job), name], |row| row.get(0)).optional()
+            tx.prepare_cached(sql)?
+                .query_row(params![job_key(job), name], |row| row.get(0))
+                .optional()
         })
     }
 
     fn finish(&self, claim: ClaimToken, end: ClaimEnd) -> Result<ClaimStanding, StoreError> {
-        self.write_tables(Durability::Process, |tx| {
+        self.database.write_tables(Durability::Process, |tx| {
             while_held(tx, claim, |row, now| row.finish(end.clone(), now))
         })
     }
 
     fn queued(&self, state: Option<QueueState>) -> Result<Vec<QueuedJob>, StoreError> {
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             let mut statement = tx.prepare_cached("SELECT data FROM job_queue ORDER BY number")?;
             let mut rows = statement.query([])?;
             let mut found = Vec::new();
@@ -104,17 +114,22 @@ impl JobQueue for Sqlite {
     }
 }
 
-impl Sqlite {
+impl SqliteQueue {
+    /// Keeps the queue's tables in a database.
+    pub(super) fn new(database: &Arc<Database>) -> Self {
+        Self { database: Arc::clone(database) }
+    }
+
     fn change(
         &self,
         job: JobId,
         change: impl Fn(&mut QueuedJob, i64) -> bool,
     ) -> Result<bool, StoreError> {
-        self.write_tables(Durability::Power, |tx| {
+        self.database.write_tables(Durability::Power, |tx| {
             let now = now_ms();
-            let Some(mut row) = load(tx, job)? else { return Ok(false) };
+            let Some(mut row) = load_job(tx, job)? else { return Ok(false) };
             let is_changed = change(&mut row, now);
-            save(tx, &row, now)?;
+            save_job(tx, &row, now)?;
             Ok(is_changed)
         })
     }
@@ -127,10 +142,10 @@ fn while_held(
     change: impl Fn(&mut QueuedJob, i64),
 ) -> rusqlite::Result<ClaimStanding> {
     let now = now_ms();
-    match load(tx, claim.job)?.filter(|row| row.is_held_by(claim.epoch)) {
+    match load_job(tx, claim.job)?.filter(|row| row.is_held_by(claim.epoch)) {
         Some(mut row) => {
             change(&mut row, now);
-            save(tx, &row, now)?;
+            save_job(tx, &row, now)?;
             Ok(ClaimStanding::Held)
         }
         None => Ok(ClaimStanding::Fenced),
@@ -141,7 +156,7 @@ fn while_held(
 ///
 /// Where the clock was set back since, times from before mean nothing: taking such a job over early
 /// does no harm, since whoever had it is fenced.
-fn free(tx: &Transaction<'_>, now: i64) -> rusqlite::Result<Option<QueuedJob>> {
+fn find_free_job(tx: &Transaction<'_>, now: i64) -> rusqlite::Result<Option<QueuedJob>> {
     let sql = "SELECT data FROM job_queue WHERE free_at IS NOT NULL
                AND (free_at <= ?1 OR stamped_at > ?1 + ?2) ORDER BY free_at, number LIMIT 1";
     let mut statement = tx.prepare_cached(sql)?;
@@ -150,20 +165,20 @@ fn free(tx: &Transaction<'_>, now: i64) -> rusqlite::Result<Option<QueuedJob>> {
     found.map(|text| from_json(&text)).transpose()
 }
 
-fn load(tx: &Transaction<'_>, job: JobId) -> rusqlite::Result<Option<QueuedJob>> {
+fn load_job(tx: &Transaction<'_>, job: JobId) -> rusqlite::Result<Option<QueuedJob>> {
     let sql = "SELECT data FROM job_queue WHERE job = ?1";
     let mut statement = tx.prepare_cached(sql)?;
-    let found = statement.query_row([key(job)], |row| row.get::<_, String>(0)).optional()?;
+    let found = statement.query_row([job_key(job)], |row| row.get::<_, String>(0)).optional()?;
     found.map(|text| from_json(&text)).transpose()
 }
 
-fn save(tx: &Transaction<'_>, row: &QueuedJob, now: i64) -> rusqlite::Result<()> {
+fn save_job(tx: &Transaction<'_>, row: &QueuedJob, now: i64) -> rusqlite::Result<()> {
     let sql = "UPDATE job_queue SET stamped_at = ?2, free_at = ?3, data = ?4 WHERE job = ?1";
-    let values = params![key(row.job), now, row.free_at_ms, to_json(row)?];
+    let values = params![job_key(row.job), now, row.free_at_ms, to_json(row)?];
     tx.prepare_cached(sql)?.execute(values).map(drop)
 }
 
-fn key(job: JobId) -> String {
+fn job_key(job: JobId) -> String {
     job.0.simple().to_string()
 }
 

@@ -1,24 +1,38 @@
 //! The journal in SQLite: one table, and an index for each way to a stream.
 
+use std::cell::Cell;
+use std::path::PathBuf;
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Row, Transaction, named_params};
 use salve_core::event::{Actor, Digest, Draft, Encoded, Entry, Event, LoopId};
 use salve_core::id::IncidentId;
 
+use super::database::{Database, lock_path};
 use super::follow::SqliteFollower;
-use super::words::WordPass;
-use super::{Copying, Durability, Sqlite, export};
+use super::words::{WordJudge, WordPass};
+use super::{Copying, Durability, export};
+use crate::project::Project;
 use crate::store::line::MAX_SEQ;
 use crate::store::stream::KindSelector;
 use crate::store::{Appended, Follower, Journal, RawError, StoreError, Stream, StreamPosition};
 
-impl Journal for Sqlite {
+/// The journal's table, and its copy for people and scripts.
+#[derive(Debug)]
+pub(super) struct SqliteJournal {
+    database: Arc<Database>,
+    words: WordJudge,
+    copying: Cell<Copying>,
+}
+
+impl Journal for SqliteJournal {
     fn append_all(&self, drafts: Vec<Draft>) -> Result<Vec<Entry>, StoreError> {
         let rows: Vec<_> = drafts.iter().map(RawEntry::of).collect();
-        let pass = self.let_in(&rows)?;
+        let pass = self.words.let_in(&rows)?;
         let first =
-            self.append_with(durability(&drafts), |tx| insert_all(tx, &rows, pass.as_ref()))?;
-        Ok(number(drafts, &rows, first, pass.as_ref()))
+            self.append_with(durability_of(&drafts), |tx| insert_all(tx, &rows, pass.as_ref()))?;
+        Ok(number_entries(drafts, &rows, first, pass.as_ref()))
     }
 
     fn append_after(
@@ -27,15 +41,15 @@ impl Journal for Sqlite {
         drafts: Vec<Draft>,
     ) -> Result<Appended, StoreError> {
         let rows: Vec<_> = drafts.iter().map(RawEntry::of).collect();
-        let pass = self.let_in(&rows)?;
-        let written = self.append_with(durability(&drafts), |tx| {
-            match select(tx, stream, Span { after: *after, ..Span::first(1) })?.pop() {
+        let pass = self.words.let_in(&rows)?;
+        let written = self.append_with(durability_of(&drafts), |tx| {
+            match select_rows(tx, stream, Span { after: *after, ..Span::first(1) })?.pop() {
                 Some(obstacle) => Ok(Err(obstacle)),
                 None => insert_all(tx, &rows, pass.as_ref()).map(Ok),
             }
         })?;
         match written {
-            Ok(first) => Ok(Appended::Written(number(drafts, &rows, first, pass.as_ref()))),
+            Ok(first) => Ok(Appended::Written(number_entries(drafts, &rows, first, pass.as_ref()))),
             Err(obstacle) => Ok(Appended::Refused(Box::new(self.decode(obstacle)?))),
         }
     }
@@ -51,14 +65,14 @@ impl Journal for Sqlite {
         limit: usize,
     ) -> Result<Vec<Entry>, StoreError> {
         let span = Span { before, order: "DESC", ..Span::first(limit) };
-        self.mending(|| {
-            let rows = self.read_tables(|tx| select(tx, stream, span))?;
+        self.database.mending(|| {
+            let rows = self.database.read_tables(|tx| select_rows(tx, stream, span))?;
             rows.into_iter().rev().map(|row| self.decode(row)).collect()
         })
     }
 
     fn last_seq(&self) -> Result<u64, StoreError> {
-        self.read_tables(last_seq)
+        self.database.read_tables(last_seq)
     }
 
     fn incidents_like(&self, prefix: &str) -> Result<Vec<IncidentId>, StoreError> {
@@ -74,7 +88,7 @@ impl Journal for Sqlite {
         let to = format!("{from}g");
         let sql = "SELECT DISTINCT incident FROM entry \
                    WHERE incident IS NOT NULL AND incident >= ?1 AND incident < ?2";
-        let found: Vec<String> = self.read_tables(|tx| {
+        let found: Vec<String> = self.database.read_tables(|tx| {
             tx.prepare_cached(sql)?.query_map([&from, &to], |row| row.get(0))?.collect()
         })?;
         Ok(found.iter().filter_map(|id| id.parse().ok()).collect())
@@ -85,7 +99,7 @@ impl Journal for Sqlite {
             "SELECT DISTINCT {LOOP_OF_ENTRY} AS loop FROM entry \
              WHERE {IS_ABOUT_LOOP} ORDER BY loop"
         );
-        let found: Vec<Option<String>> = self.read_tables(|tx| {
+        let found: Vec<Option<String>> = self.database.read_tables(|tx| {
             tx.prepare_cached(&sql)?.query_map([], |row| row.get(0))?.collect()
         })?;
         Ok(found.into_iter().flatten().filter_map(|id| id.parse().ok()).collect())
@@ -96,7 +110,36 @@ impl Journal for Sqlite {
     }
 }
 
-impl Sqlite {
+impl SqliteJournal {
+    /// Keeps the journal's table in a database.
+    pub(super) fn new(database: &Arc<Database>) -> Self {
+        Self {
+            database: Arc::clone(database),
+            words: WordJudge::new(database),
+            copying: Cell::new(Copying::AtOnce),
+        }
+    }
+
+    /// Returns the project whose journal this is.
+    pub(super) fn project(&self) -> &Project {
+        self.database.project()
+    }
+
+    /// Returns the file that writers ring at.
+    pub(super) fn lock_file(&self) -> PathBuf {
+        lock_path(self.project())
+    }
+
+    /// Counts how often the file was opened: more than once if it was replaced meanwhile.
+    pub(super) fn openings(&self) -> u32 {
+        self.database.openings()
+    }
+
+    /// Says who keeps the copy up to date, from now on.
+    pub(super) fn set_copying(&self, copying: Copying) {
+        self.copying.set(copying);
+    }
+
     /// Returns entries and how far the journal has been read to find them.
     pub(super) fn read_on(
         &self,
@@ -107,11 +150,11 @@ impl Sqlite {
         let read = |tx: &Transaction<'_>| {
             let last = last_seq(tx)?;
             let span = Span { after, ..Span::first(limit) };
-            let rows = if last > after { select(tx, stream, span)? } else { Vec::new() };
+            let rows = if last > after { select_rows(tx, stream, span)? } else { Vec::new() };
             Ok((rows, last))
         };
-        let (entries, last) = self.mending(|| {
-            let (rows, last) = self.read_tables(read)?;
+        let (entries, last) = self.database.mending(|| {
+            let (rows, last) = self.database.read_tables(read)?;
             let entries = rows.into_iter().map(|row| self.decode(row));
             Ok((entries.collect::<Result<Vec<_>, _>>()?, last))
         })?;
@@ -123,7 +166,7 @@ impl Sqlite {
     /// Returns the number of the first entry that was written to this very file, and of the last.
     pub(super) fn bounds(&self) -> Result<(u64, u64), StoreError> {
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'origin'";
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             let origin = tx.prepare_cached(sql)?.query_row([], |row| row.get(0)).optional()?;
             Ok((origin.unwrap_or(1), last_seq(tx)?))
         })
@@ -134,7 +177,7 @@ impl Sqlite {
         durability: Durability,
         work: impl Fn(&Transaction<'_>) -> rusqlite::Result<T>,
     ) -> Result<T, StoreError> {
-        let value = self.write_tables(durability, work)?;
+        let value = self.database.write_tables(durability, work)?;
         match self.copying.get() {
             // The entry is on record whatever becomes of the copy, which the next append mends.
             Copying::AtOnce => drop(export::update(self)),
@@ -152,7 +195,7 @@ impl Sqlite {
                 StoreError::Malformed { path, seq, source }
             }
         })?;
-        self.judged(&row, entry)
+        self.words.judged(&row, entry)
     }
 
     /// Returns entries as they are stored, whoever is believed to have written them.
@@ -162,7 +205,7 @@ impl Sqlite {
         limit: usize,
     ) -> Result<Vec<Entry>, StoreError> {
         let span = Span { after, ..Span::first(limit) };
-        let rows = self.read_tables(|tx| select(tx, &Stream::Project, span))?;
+        let rows = self.database.read_tables(|tx| select_rows(tx, &Stream::Project, span))?;
         let path = self.project().database();
         let decode = |row: RawEntry| {
             let seq = row.seq;
@@ -280,7 +323,7 @@ impl RawEntry {
     }
 }
 
-fn durability(drafts: &[Draft]) -> Durability {
+fn durability_of(drafts: &[Draft]) -> Durability {
     if drafts.iter().any(|draft| draft.event.is_durable()) {
         Durability::Power
     } else {
@@ -289,7 +332,7 @@ fn durability(drafts: &[Draft]) -> Durability {
 }
 
 /// Returns the entries that drafts have become, as reading them back would.
-fn number(
+fn number_entries(
     drafts: Vec<Draft>,
     rows: &[RawEntry],
     first: u64,
@@ -297,13 +340,13 @@ fn number(
 ) -> Vec<Entry> {
     let sealed = |((seq, draft), row): ((u64, Draft), &RawEntry)| {
         let seal = pass.and_then(|pass| pass.seal(row, seq)?.parse().ok());
-        Entry { seal, ..stored(draft, seq) }
+        Entry { seal, ..as_read_back(draft, seq) }
     };
     (first..).zip(drafts).zip(rows).map(sealed).collect()
 }
 
 /// Returns the entry as reading it back would: the store keeps microseconds.
-fn stored(draft: Draft, seq: u64) -> Entry {
+fn as_read_back(draft: Draft, seq: u64) -> Entry {
     let mut entry = draft.at_seq(seq);
     entry.at = Timestamp::from_microsecond(entry.at.as_microsecond()).unwrap_or(entry.at);
     entry
@@ -350,7 +393,7 @@ const IS_ABOUT_LOOP: &str = "kind IN ('loop', 'loop_attached', 'loop_detached', 
 const LOOP_OF_ENTRY: &str =
     "CASE WHEN json_valid(data) THEN coalesce(data ->> 'id', data ->> 'name') END";
 
-fn select(
+fn select_rows(
     tx: &Transaction<'_>,
     stream: &Stream,
     Span { after, before, order, limit }: Span,

@@ -1,5 +1,7 @@
 //! The memory in SQLite: failures, their remedies, and the items of the learned files.
 
+use std::sync::Arc;
+
 use jiff::Timestamp;
 use rusqlite::types::Type;
 use rusqlite::{OptionalExtension, Row, Transaction, params};
@@ -13,25 +15,41 @@ use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Durability, Sqlite, items};
+use super::database::Database;
+use super::{Durability, items, near};
 use crate::store::{
     Counts, FailurePortion, FileBase, FileEdit, KeyedItem, Memory, Page, Portion, StoreError,
 };
 
-impl Memory for Sqlite {
+/// The tables of the memory.
+#[derive(Debug)]
+pub(super) struct SqliteMemory {
+    database: Arc<Database>,
+}
+
+impl SqliteMemory {
+    /// Keeps the memory's tables in a database.
+    pub(super) fn new(database: &Arc<Database>) -> Self {
+        Self { database: Arc::clone(database) }
+    }
+}
+
+impl Memory for SqliteMemory {
     fn recall(&self, signature: Signature) -> Result<Option<Knowledge>, StoreError> {
-        self.read_tables(|tx| load(tx, signature, WithdrawnScope::InForce))
+        self.database.read_tables(|tx| load_failure(tx, signature, WithdrawnScope::InForce))
     }
 
     fn edit(&self, edits: &[KnowledgeEdit]) -> Result<(), StoreError> {
-        self.write_tables(Durability::Power, |tx| edits.iter().try_for_each(|edit| apply(tx, edit)))
+        self.database.write_tables(Durability::Power, |tx| {
+            edits.iter().try_for_each(|edit| apply_edit(tx, edit))
+        })
     }
 
     fn merge(&self, others: &[Knowledge]) -> Result<u64, StoreError> {
-        self.write_tables(Durability::Power, |tx| {
+        self.database.write_tables(Durability::Power, |tx| {
             let mut news = 0;
             for other in others {
-                let old = load(tx, other.failure.signature, WithdrawnScope::All)?;
+                let old = load_failure(tx, other.failure.signature, WithdrawnScope::All)?;
                 let merged = match old.clone() {
                     None => other.clone(),
                     Some(mut known) => {
@@ -40,56 +58,56 @@ impl Memory for Sqlite {
                     }
                 };
                 news += u64::from(old.as_ref() != Some(&merged));
-                save(tx, &merged)?;
+                save_failure(tx, &merged)?;
             }
             Ok(news)
         })
     }
 
     fn forget(&self, signature: Signature) -> Result<bool, StoreError> {
-        self.write_tables(Durability::Power, |tx| {
+        self.database.write_tables(Durability::Power, |tx| {
             items::forget_failure(tx, signature)?;
             let sql = "DELETE FROM failure WHERE signature = ?1";
-            Ok(tx.prepare_cached(sql)?.execute([stored(signature)])? > 0)
+            Ok(tx.prepare_cached(sql)?.execute([stored_signature(signature)])? > 0)
         })
     }
 
     fn list(&self, page: Page) -> Result<Vec<Knowledge>, StoreError> {
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             let sql = "SELECT signature FROM failure WHERE withdrawn = 0
                        ORDER BY last_seen DESC, id LIMIT ?1 OFFSET ?2";
             let limit = i64::try_from(page.limit).unwrap_or(i64::MAX);
             let skip = i64::try_from(page.skip).unwrap_or(i64::MAX);
-            let signatures = signatures(tx, sql, [limit, skip])?;
-            load_all(tx, &signatures)
+            let signatures = find_signatures(tx, sql, [limit, skip])?;
+            load_failures(tx, &signatures)
         })
     }
 
     fn portion(&self, after: u64, limit: u64) -> Result<Portion, StoreError> {
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             let sql = "SELECT signature FROM failure WHERE withdrawn = 0 AND id > ?1
                        ORDER BY id LIMIT ?2";
-            let signatures = signatures(tx, sql, [after, limit])?;
+            let signatures = find_signatures(tx, sql, [after, limit])?;
             let next = match signatures.last() {
                 Some(last) => Some(number_of(tx, *last)?),
                 None => None,
             };
-            Ok(Portion { known: load_all(tx, &signatures)?, next })
+            Ok(Portion { known: load_failures(tx, &signatures)?, next })
         })
     }
 
     fn with_remedies(&self, most: u64) -> Result<Vec<Knowledge>, StoreError> {
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             let sql = "SELECT signature FROM (SELECT signature, first_seen, id FROM failure
                            WHERE remedies > 0 AND withdrawn = 0 ORDER BY last_seen DESC LIMIT ?1)
                        ORDER BY first_seen, id";
-            let signatures = signatures(tx, sql, [most])?;
-            load_all(tx, &signatures)
+            let signatures = find_signatures(tx, sql, [most])?;
+            load_failures(tx, &signatures)
         })
     }
 
     fn counts(&self) -> Result<Counts, StoreError> {
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             let failures = "SELECT count(*) FROM failure WHERE withdrawn = 0";
             let failures = tx.query_row(failures, [], |row| row.get(0))?;
             let remedies = "SELECT count(*),
@@ -111,24 +129,24 @@ impl Memory for Sqlite {
         let Ok(last) = format!("{prefix:f<16}").parse::<Signature>() else {
             return Ok(Vec::new());
         };
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             // Both have the same first digit, so they are on the same side of zero when stored.
             let sql = "SELECT signature FROM failure
                        WHERE withdrawn = 0 AND signature BETWEEN ?1 AND ?2 LIMIT 10";
-            signatures(tx, sql, [stored(first), stored(last)])
+            find_signatures(tx, sql, [stored_signature(first), stored_signature(last)])
         })
     }
 
     fn near_index(&self) -> Result<NearIndex, StoreError> {
-        self.read_near_index()
+        near::read_index(&self.database)
     }
 
     fn tables_digest(&self) -> Result<Option<String>, StoreError> {
-        self.read_tables(tables_digest)
+        self.database.read_tables(tables_digest)
     }
 
     fn failures(&self, after: u64, limit: u64) -> Result<FailurePortion, StoreError> {
-        self.read_tables(|tx| {
+        self.database.read_tables(|tx| {
             let sql = "SELECT id, class, error_type, normalized, identity, signature, 0, 0, 0,
                            key_line
                        FROM failure WHERE id > ?1 ORDER BY id LIMIT ?2";
@@ -136,7 +154,7 @@ impl Memory for Sqlite {
             let mut statement = tx.prepare_cached(sql)?;
             let mut rows = statement.query([after, limit])?;
             while let Some(row) = rows.next()? {
-                portion.failures.push(failure(from_stored(row.get(5)?), row)?);
+                portion.failures.push(failure_in_row(from_stored(row.get(5)?), row)?);
                 portion.next = Some(row.get(0)?);
             }
             Ok(portion)
@@ -144,7 +162,7 @@ impl Memory for Sqlite {
     }
 
     fn rekey(&self, tables: &str, rekeyings: &[Rekeying]) -> Result<(), StoreError> {
-        self.write_tables(Durability::Power, |tx| {
+        self.database.write_tables(Durability::Power, |tx| {
             if tables_digest(tx)?.as_deref() == Some(tables) {
                 // Another process was faster.
                 return Ok(());
@@ -156,20 +174,20 @@ impl Memory for Sqlite {
     }
 
     fn file_items(&self, file: &str, most: u64) -> Result<Vec<KeyedItem>, StoreError> {
-        self.read_tables(|tx| items::all(tx, file, most))
+        self.database.read_tables(|tx| items::all_items(tx, file, most))
     }
 
     fn file_base(&self, file: &str) -> Result<Option<FileBase>, StoreError> {
-        self.read_tables(|tx| items::base(tx, file))
+        self.database.read_tables(|tx| items::base_of_file(tx, file))
     }
 
     fn edit_file(&self, edit: &FileEdit) -> Result<(), StoreError> {
-        self.write_tables(Durability::Power, |tx| {
-            edit.withdrawn.iter().try_for_each(|signature| withdraw(tx, *signature))?;
-            edit.knowledge.iter().try_for_each(|edit| apply(tx, edit))?;
-            edit.items.iter().try_for_each(|change| items::change(tx, edit.file, change))?;
+        self.database.write_tables(Durability::Power, |tx| {
+            edit.withdrawn.iter().try_for_each(|signature| withdraw_failure(tx, *signature))?;
+            edit.knowledge.iter().try_for_each(|edit| apply_edit(tx, edit))?;
+            edit.items.iter().try_for_each(|change| items::change_item(tx, edit.file, change))?;
             match &edit.base {
-                Some(base) => items::set_base(tx, edit.file, base),
+                Some(base) => items::set_base_of_file(tx, edit.file, base),
                 None => Ok(()),
             }
         })
@@ -183,30 +201,30 @@ fn tables_digest(tx: &Transaction<'_>) -> rusqlite::Result<Option<String>> {
 
 /// Moves what is known about a failure to its new signature.
 fn move_failure(tx: &Transaction<'_>, Rekeying { from, to }: &Rekeying) -> rusqlite::Result<()> {
-    let Some(mut known) = load(tx, *from, WithdrawnScope::All)? else { return Ok(()) };
-    let is_in_force = load(tx, *from, WithdrawnScope::InForce)?.is_some()
-        || load(tx, to.signature, WithdrawnScope::InForce)?.is_some();
-    tx.execute("DELETE FROM failure WHERE signature = ?1", [stored(*from)])?;
-    match load(tx, to.signature, WithdrawnScope::All)? {
+    let Some(mut known) = load_failure(tx, *from, WithdrawnScope::All)? else { return Ok(()) };
+    let is_in_force = load_failure(tx, *from, WithdrawnScope::InForce)?.is_some()
+        || load_failure(tx, to.signature, WithdrawnScope::InForce)?.is_some();
+    tx.execute("DELETE FROM failure WHERE signature = ?1", [stored_signature(*from)])?;
+    match load_failure(tx, to.signature, WithdrawnScope::All)? {
         Some(there) => {
             known.failure = there.failure.clone();
             join(&mut known, &there);
         }
         None => known.failure = to.clone(),
     }
-    save(tx, &known)?;
+    save_failure(tx, &known)?;
     if !is_in_force {
-        withdraw(tx, to.signature)?;
+        withdraw_failure(tx, to.signature)?;
     }
     items::move_failure(tx, *from, to.signature)
 }
 
 /// Applies an edit to what is known at this moment, withdrawn or not.
-fn apply(tx: &Transaction<'_>, edit: &KnowledgeEdit) -> rusqlite::Result<()> {
+fn apply_edit(tx: &Transaction<'_>, edit: &KnowledgeEdit) -> rusqlite::Result<()> {
     let signature = edit.failure.signature;
-    let known = load(tx, signature, WithdrawnScope::All)?;
+    let known = load_failure(tx, signature, WithdrawnScope::All)?;
     edit.dropped().try_for_each(|remedy| drop_remedy(tx, signature, remedy))?;
-    save(tx, &edit.apply(known))
+    save_failure(tx, &edit.apply(known))
 }
 
 /// Whether what a person took out of the shared file counts.
@@ -219,7 +237,7 @@ enum WithdrawnScope {
 }
 
 /// Reads what is known about one failure.
-fn load(
+fn load_failure(
     tx: &Transaction<'_>,
     signature: Signature,
     scope: WithdrawnScope,
@@ -230,8 +248,8 @@ fn load(
     let withdrawn = i64::from(scope == WithdrawnScope::All);
     let found = tx
         .prepare_cached(sql)?
-        .query_row(params![stored(signature), withdrawn], |row| {
-            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(8)?, knowledge(signature, row)?))
+        .query_row(params![stored_signature(signature), withdrawn], |row| {
+            Ok((row.get::<_, i64>(0)?, row.get::<_, u64>(8)?, knowledge_in_row(signature, row)?))
         })
         .optional()?;
     let Some((id, remedies, mut known)) = found else { return Ok(None) };
@@ -245,51 +263,54 @@ fn load(
     Ok(Some(known))
 }
 
-fn load_all(tx: &Transaction<'_>, signatures: &[Signature]) -> rusqlite::Result<Vec<Knowledge>> {
+fn load_failures(
+    tx: &Transaction<'_>,
+    signatures: &[Signature],
+) -> rusqlite::Result<Vec<Knowledge>> {
     let mut all = Vec::with_capacity(signatures.len());
     for &signature in signatures {
-        all.extend(load(tx, signature, WithdrawnScope::InForce)?);
+        all.extend(load_failure(tx, signature, WithdrawnScope::InForce)?);
     }
     Ok(all)
 }
 
-fn knowledge(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Knowledge> {
+fn knowledge_in_row(signature: Signature, row: &Row<'_>) -> rusqlite::Result<Knowledge> {
     Ok(Knowledge {
-        failure: failure(signature, row)?,
-        first_seen: time(row, 5)?,
-        last_seen: time(row, 6)?,
+        failure: failure_in_row(signature, row)?,
+        first_seen: time_in_column(row, 5)?,
+        last_seen: time_in_column(row, 6)?,
         seen: row.get(7)?,
         remedies: Vec::new(),
     })
 }
 
 /// Reads a failure from columns 1 to 4 and 9.
-fn failure(signature: Signature, row: &Row<'_>) -> rusqlite::Result<RememberedFailure> {
+fn failure_in_row(signature: Signature, row: &Row<'_>) -> rusqlite::Result<RememberedFailure> {
     Ok(RememberedFailure {
         signature,
-        class: word(row, 1)?,
-        error_type: word(row, 2)?,
-        normalized: word(row, 3)?,
+        class: word_in_column(row, 1)?,
+        error_type: word_in_column(row, 2)?,
+        normalized: word_in_column(row, 3)?,
         identity: match row.get_ref(4)?.as_str_or_null()? {
             None => None,
-            Some(_) => Some(word(row, 4)?),
+            Some(_) => Some(word_in_column(row, 4)?),
         },
-        key_line: word(row, 9)?,
+        key_line: word_in_column(row, 9)?,
     })
 }
 
 fn tried(row: &Row<'_>) -> rusqlite::Result<TriedRemedy> {
     Ok(TriedRemedy {
-        remedy: RememberedRemedy { kind: word(row, 0)?, text: word(row, 1)? },
-        since: time(row, 2)?,
-        by: word(row, 3)?,
-        record: json(row, 4)?,
-        outcomes: json(row, 5)?,
+        remedy: RememberedRemedy { kind: word_in_column(row, 0)?, text: word_in_column(row, 1)? },
+        since: time_in_column(row, 2)?,
+        by: word_in_column(row, 3)?,
+        record: json_in_column(row, 4)?,
+        outcomes: json_in_column(row, 5)?,
     })
 }
 
 /// Writes what is known about one failure; a withdrawn one is in force again.
-fn save(tx: &Transaction<'_>, known: &Knowledge) -> rusqlite::Result<()> {
+fn save_failure(tx: &Transaction<'_>, known: &Knowledge) -> rusqlite::Result<()> {
     let failure = &known.failure;
     let sql = "INSERT INTO failure (signature, class, error_type, normalized, identity,
                    first_seen, last_seen, seen, remedies, key_line)
@@ -298,7 +319,7 @@ fn save(tx: &Transaction<'_>, known: &Knowledge) -> rusqlite::Result<()> {
                    last_seen = ?7, seen = ?8, remedies = ?9, key_line = ?10, withdrawn = 0
                RETURNING id";
     let values = params![
-        stored(failure.signature),
+        stored_signature(failure.signature),
         failure.class.as_str(),
         failure.error_type.as_str(),
         failure.normalized.as_str(),
@@ -342,16 +363,16 @@ fn drop_remedy(
 ) -> rusqlite::Result<()> {
     let sql = "DELETE FROM remedy WHERE digest = ?2
                AND failure = (SELECT id FROM failure WHERE signature = ?1)";
-    tx.execute(sql, params![stored(signature), &remedy.digest().0[..]]).map(|_| ())
+    tx.execute(sql, params![stored_signature(signature), &remedy.digest().0[..]]).map(|_| ())
 }
 
 /// Takes a failure out of force but keeps its history.
-fn withdraw(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<()> {
+fn withdraw_failure(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<()> {
     let sql = "UPDATE failure SET withdrawn = 1 WHERE signature = ?1";
-    tx.execute(sql, [stored(signature)]).map(|_| ())
+    tx.execute(sql, [stored_signature(signature)]).map(|_| ())
 }
 
-fn signatures(
+fn find_signatures(
     tx: &Transaction<'_>,
     sql: &str,
     values: impl rusqlite::Params,
@@ -363,10 +384,10 @@ fn signatures(
 
 fn number_of(tx: &Transaction<'_>, signature: Signature) -> rusqlite::Result<u64> {
     let sql = "SELECT id FROM failure WHERE signature = ?1";
-    tx.prepare_cached(sql)?.query_row([stored(signature)], |row| row.get(0))
+    tx.prepare_cached(sql)?.query_row([stored_signature(signature)], |row| row.get(0))
 }
 
-fn stored(signature: Signature) -> i64 {
+fn stored_signature(signature: Signature) -> i64 {
     signature.0.cast_signed()
 }
 
@@ -375,18 +396,18 @@ pub(super) fn from_stored(number: i64) -> Signature {
     Signature(number.cast_unsigned())
 }
 
-fn time(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
+fn time_in_column(row: &Row<'_>, column: usize) -> rusqlite::Result<Timestamp> {
     let micros = row.get(column)?;
     Timestamp::from_microsecond(micros).map_err(|error| malformed(column, error))
 }
 
 /// Reads a text column into a type that is a plain string in JSON.
-fn word<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+fn word_in_column<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text: String = row.get(column)?;
     serde_json::from_value(text.into()).map_err(|error| malformed(column, error))
 }
 
-fn json<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
+fn json_in_column<T: DeserializeOwned>(row: &Row<'_>, column: usize) -> rusqlite::Result<T> {
     let text = row.get_ref(column)?.as_str()?;
     serde_json::from_str(text).map_err(|error| malformed(column, error))
 }

@@ -8,10 +8,11 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::database::{Access, LiveConnection, PATIENCE, SUSPICIOUS, file_id, lock_path};
 use super::lock::{Guard, Share};
 use super::patience::WorkLimit;
 use super::salvage::{self, Mended};
-use super::{Access, LiveConnection, PATIENCE, SUSPICIOUS, export, file_id, lock_path, schema};
+use super::{export, schema};
 use crate::project::Project;
 use crate::store::error::{StoreError, expect_file};
 
@@ -133,6 +134,9 @@ fn connect_with(path: &Path, access: OpenFlags) -> Result<(Connection, WorkLimit
         conn.busy_handler(Some(wait_a_little))?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
         conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+        // Whoever writes into the file could else have us compute for ever, or lose what we write.
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
         conn.pragma_update(None, "cell_size_check", true)?;
         conn.pragma_update(None, "foreign_keys", true)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;

@@ -18,10 +18,11 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 use salve_core::event::{Actor, Draft, Entry, Event, NoteEvent};
 use salve_core::scrub::Scrubbed;
 
+use super::database::{PATIENCE, lock_path};
 use super::journal::{RawEntry, last_seq};
 use super::lock::{Guard, Share};
 use super::open::connect;
-use super::{PATIENCE, export, lock_path, schema};
+use super::{export, schema};
 use crate::files::{Links, open_regular};
 use crate::process;
 use crate::project::Project;

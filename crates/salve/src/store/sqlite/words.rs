@@ -1,8 +1,11 @@
 //! People's words in the journal: let in by those they are for, sealed, and judged when read.
 
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
+
 use salve_core::event::{Actor, Digest, Entry};
 
-use super::Sqlite;
+use super::database::Database;
 use super::journal::RawEntry;
 use crate::door::{self, LetIn, WordStanding};
 use crate::seal_keys::{SealKeys, SealWorth};
@@ -23,14 +26,38 @@ impl WordPass {
     }
 }
 
-impl Sqlite {
+/// Judges who is believed to have said what stands in the journal.
+#[derive(Debug)]
+pub(super) struct WordJudge {
+    database: Arc<Database>,
+    /// The user's keys as they were read last.
+    keys: RefCell<Option<SealKeys>>,
+    sealed_from: Cell<Option<SealStart>>,
+}
+
+/// Where seals begin in a file, as far as it was looked up.
+#[derive(Clone, Copy, Debug)]
+struct SealStart {
+    /// Which opening of the file that was.
+    opening: u32,
+    /// From which entry on words bear seals.
+    seq: u64,
+}
+
+impl WordJudge {
+    /// Judges the words of a database's journal.
+    pub(super) fn new(database: &Arc<Database>) -> Self {
+        let database = Arc::clone(database);
+        Self { database, keys: RefCell::new(None), sealed_from: Cell::new(None) }
+    }
+
     /// Has the words of people among `rows` let in; nothing if there are none.
     pub(super) fn let_in(&self, rows: &[RawEntry]) -> Result<Option<WordPass>, StoreError> {
         let words: Vec<Digest> = rows.iter().filter_map(RawEntry::word).collect();
         if words.is_empty() {
             return Ok(None);
         }
-        let let_in = door::announce(self.project().root(), &words)?;
+        let let_in = door::announce(self.database.project().root(), &words)?;
         Ok(Some(WordPass { keys: SealKeys::of_user()?, _let_in: let_in }))
     }
 
@@ -49,7 +76,7 @@ impl Sqlite {
             (None, _) if entry.seq < self.sealed_from()? => SealWorth::OfOldKey,
             (None, _) => SealWorth::Wrong,
         };
-        let standing = door::standing(self.project().root(), word, entry.seq);
+        let standing = door::standing(self.database.project().root(), word, entry.seq);
         entry.by = match (worth, standing) {
             (SealWorth::Holds, WordStanding::NotOurs | WordStanding::Announced) => {
                 return Ok(entry);
@@ -79,18 +106,18 @@ impl Sqlite {
 
     /// Returns the number of the first entry from which on every word has to bear a seal.
     fn sealed_from(&self) -> Result<u64, StoreError> {
-        let known = self.sealed_from.get();
-        if known > 0 {
-            return Ok(known);
+        let opening = self.database.openings();
+        if let Some(known) = self.sealed_from.get().filter(|known| known.opening == opening) {
+            return Ok(known.seq);
         }
-        let from = self.read_tables(|tx| {
+        let seq = self.database.read_tables(|tx| {
             let sql = "SELECT min(coalesce((SELECT CAST(value AS INTEGER) FROM meta \
                        WHERE name = 'sealed_from'), 1), \
                        coalesce((SELECT min(seq) FROM entry WHERE seal IS NOT NULL), ?1))";
             tx.prepare_cached(sql)?.query_row([i64::MAX], |row| row.get::<_, u64>(0))
         })?;
-        self.sealed_from.set(from);
-        Ok(from)
+        self.sealed_from.set(Some(SealStart { opening, seq }));
+        Ok(seq)
     }
 }
 

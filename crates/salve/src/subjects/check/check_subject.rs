@@ -4,15 +4,18 @@ use std::time::Instant;
 
 use salve_core::check::{self, CheckBrief, breaker, watching};
 use salve_core::event::{
-    Actor, EffectReport, Event, IncidentEvent, IncidentOutcome, RemedyKind, Subject,
+    Actor, AtALoss, EffectReport, Event, IncidentEvent, IncidentOutcome, RemedyKind, Subject,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident};
 use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
 
+use super::green_memory::GreenMemory;
+use super::in_layer::LayerVerdict;
+use super::issues::ReportedIssues;
 use super::prove::{ProofState, Prover};
-use super::{CheckEnd, CheckNews, CheckTerms, issues, trials};
+use super::{CheckEnd, CheckNews, CheckTerms, ShownInLayer, trials};
 use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::failure_log::FailureLog;
 use crate::heal::inbox::NewsQueue;
@@ -20,6 +23,7 @@ use crate::heal::judging_command::{JudgingCommand, ONLY, PersonWait};
 use crate::heal::records::Records;
 use crate::heal::remedies::RemedyWay;
 use crate::heal::run::{CommandPlan, CommandRunEnd};
+use crate::heal::run_environment::{EnvironmentChange, RunEnvironment};
 use crate::heal::{
     Case, OpeningTerms, PauseStanding, Remark, Resorts, RunBase, RunEnd, SubjectContext, Subjects,
 };
@@ -29,13 +33,25 @@ use crate::store::StoreError;
 /// What running a check again is called.
 const AGAIN: &str = "run it again";
 
+/// How often an agent may try to show and mend what was reported of a green check.
+const ISSUE_ATTEMPTS: u64 = 2;
+
+/// How often a check is only run again because what failed may pass.
+const SAME_AGAIN: u32 = 3;
+
 /// One check under care.
 pub struct CheckSubject<'r> {
     check: JudgingCommand<'r>,
     terms: &'r CheckTerms,
     news: NewsQueue<CheckNews>,
     proof: ProofState,
+    green: GreenMemory,
+    environment: RunEnvironment,
+    /// Whether it was green a moment ago on the files on which it is red now.
+    was_just_green: bool,
     end: Option<CheckEnd>,
+    /// What was reported of it.
+    reported: ReportedIssues,
     /// The last incident that is over.
     healed: Option<IncidentId>,
 }
@@ -49,9 +65,15 @@ impl<'r> CheckSubject<'r> {
         records: &'r mut Records,
         base: &RunBase<'_>,
     ) -> Self {
+        let (green, environment) =
+            (GreenMemory::of(&base.project, &plan), RunEnvironment::new(&plan.env));
         Self {
             check: JudgingCommand::new(plan, capture, records),
             terms,
+            green,
+            environment,
+            was_just_green: false,
+            reported: ReportedIssues::default(),
             news: NewsQueue::new(base.inbox.sender()),
             proof: ProofState::default(),
             end: None,
@@ -61,17 +83,20 @@ impl<'r> CheckSubject<'r> {
 
     /// Takes the check to its end: green, healed, or a person's.
     pub fn run(&mut self, base: &mut RunBase<'_>) -> Result<CheckEnd, StoreError> {
-        let open = issues::open(base, &self.check.plan.name)?;
+        self.reported = ReportedIssues::read(base, &self.check.plan.name)?;
         let end = match base.care_for(self)? {
             RunEnd::Stopped(signal) => CheckEnd::Stopped(signal),
             RunEnd::Over => self.end.unwrap_or(CheckEnd::CalledOff),
         };
-        issues::settle(base, &self.check.plan.name, &open, end, self.healed)?;
+        self.reported.settle(base, &self.check.plan.name, end, self.healed)?;
         Ok(end)
     }
 
     /// Runs the check, to verify an effect if one is given.
     fn start(&mut self, verifies: Option<DueEffect>, base: &mut RunBase<'_>) {
+        if verifies.is_none() {
+            self.green.begin();
+        }
         let news = self.news.sender();
         self.check.start(verifies, base, move |ran| {
             // Nobody is left to tell when the run is over.
@@ -112,6 +137,11 @@ impl<'r> CheckSubject<'r> {
         match (ran.is_green(), context.incident(ONLY).is_some()) {
             (true, false) => {
                 self.check.is_well(ran, context);
+                self.green.was_green(ran.took);
+                if let Some(evidence) = self.reported.take_up(context.base, &self.check.plan.name) {
+                    self.proof = ProofState::of_reported();
+                    return self.check.failed(evidence, ran, None, context);
+                }
                 self.end.get_or_insert(CheckEnd::Green);
             }
             (true, true) => match context.base.by.clone() {
@@ -124,11 +154,19 @@ impl<'r> CheckSubject<'r> {
                 None => self.end = Some(CheckEnd::Green),
             },
             (false, has_incident) => {
+                if !has_incident && let Some(ago) = self.green.green_ago() {
+                    self.was_just_green = true;
+                    self.proof.was_green_unrepaired();
+                    let ago = ago.as_secs();
+                    let text = format!("it was green {ago} s ago on the same files: once more");
+                    context.note(ONLY, &text);
+                }
                 self.proof.was_red_unrepaired();
-                match has_incident {
+                if has_incident {
                     // An earlier run of Salve saw the failure, and now this one has.
-                    true => context.saw(ONLY, examine(ran, context), ran.took),
-                    false => self.failed(ran, None, context),
+                    context.saw(ONLY, examine(ran, context), ran.took)
+                } else {
+                    self.failed(ran, None, context)
                 }
             }
         }
@@ -143,6 +181,22 @@ impl<'r> CheckSubject<'r> {
         let once = watching::ending_form(plan.command.as_str(), script.as_deref());
         context.base.reporter.remark(&plan.name, &Remark::Watches { once });
         self.end = Some(CheckEnd::Watches);
+    }
+
+    /// Takes in what the check showed in an agent's layer.
+    fn shown_in_layer(
+        &mut self,
+        effect: DueEffect,
+        shown: &ShownInLayer,
+        context: &mut SubjectContext<'_, '_>,
+    ) {
+        match self.prover(effect, context).judge_in_layer(shown) {
+            LayerVerdict::Told => {}
+            LayerVerdict::Red(ran) => {
+                self.proof.was_red();
+                self.failed(ran, Some(effect), context);
+            }
+        }
     }
 
     fn failed(
@@ -189,7 +243,12 @@ impl Subjects for CheckSubject<'_> {
 
     fn opening(&self, _: usize, base: &RunBase<'_>) -> OpeningTerms {
         let subject: Subject = self.check.plan.subject(&base.writer.scrubber);
-        let policy = self.terms.policy(&base.terms);
+        let mut policy = self.terms.policy(&base.terms);
+        if self.reported.is_worked_on() {
+            // The check is green: nobody has to wait for what was reported.
+            policy.at_a_loss = AtALoss::Close;
+            policy.limits.attempts = policy.limits.attempts.map(|most| most.min(ISSUE_ATTEMPTS));
+        }
         OpeningTerms { subject, policy, left: base.left_of(self.terms.run_limits) }
     }
 
@@ -209,14 +268,35 @@ impl Subjects for CheckSubject<'_> {
             Nature::Transient | Nature::Infrastructure | Nature::Code => false,
             Nature::Unknown => is_passing,
         };
-        let own = match may_be_flaky && case.reruns() < self.terms.reruns {
-            true => vec![RemedyWay::Again],
-            false => Vec::new(),
+        let own = if may_be_flaky && case.reruns() < self.terms.reruns {
+            vec![RemedyWay::Again]
+        } else {
+            Vec::new()
         };
         Resorts { again: AGAIN, own }
     }
 
+    fn may_run_again(&self, _: usize, case: &Case, _: &RunBase<'_>) -> bool {
+        // The same failure without any change is no news the fourth time.
+        !self.reported.is_worked_on() && case.reruns() < self.terms.reruns.max(SAME_AGAIN)
+    }
+
+    fn runs_again_first(&self, _: usize, case: &Case) -> bool {
+        self.was_just_green && case.reruns() == 0
+    }
+
+    fn takes_variables(&self) -> bool {
+        true
+    }
+
+    fn set_variables(&mut self, _: usize, change: EnvironmentChange<'_>) {
+        self.check.plan.env = self.environment.change(change);
+    }
+
     fn brief(&self, _: usize, brief: &CheckBrief) -> String {
+        if self.reported.is_worked_on() {
+            return check::issue_brief(brief);
+        }
         check::brief(brief)
     }
 
@@ -233,9 +313,20 @@ impl Subjects for CheckSubject<'_> {
         Ok(())
     }
 
+    fn verify_in_layer(
+        &mut self,
+        _: usize,
+        effect: DueEffect,
+        context: &mut SubjectContext<'_, '_>,
+    ) -> Result<(), StoreError> {
+        self.prover(effect, context).show_in_layer();
+        Ok(())
+    }
+
     fn closed(&mut self, _: usize, over: &Incident, context: &mut SubjectContext<'_, '_>) {
         self.healed = Some(over.id());
         self.proof = ProofState::default();
+        self.was_just_green = false;
         let salve_core::incident::Phase::Closed(outcome) = over.phase() else { return };
         match outcome {
             IncidentOutcome::Recovered(proof) => {
@@ -246,6 +337,9 @@ impl Subjects for CheckSubject<'_> {
             IncidentOutcome::Resolved => {
                 self.check.settled = Some(over.id());
                 self.start(None, context.base);
+            }
+            IncidentOutcome::Unhealed if self.reported.is_worked_on() => {
+                self.end = Some(CheckEnd::Green);
             }
             IncidentOutcome::Unhealed => self.end = Some(CheckEnd::NeedsPerson),
             IncidentOutcome::GivenUp | IncidentOutcome::Aborted => {
@@ -280,13 +374,19 @@ impl Subjects for CheckSubject<'_> {
             Some(CheckNews::Tried { effect, trials }) if context.is_due(ONLY, effect) => {
                 self.prover(effect, context).tried(&trials);
             }
+            Some(CheckNews::ShownInLayer { effect, shown }) if context.is_due(ONLY, effect) => {
+                self.shown_in_layer(effect, &shown, context);
+            }
             Some(CheckNews::Moved { effect, report }) if context.is_due(ONLY, effect) => {
                 if self.prover(effect, context).is_moved(&report) {
                     self.start(Some(effect), context.base);
                 }
             }
             // Of an effect that is over.
-            Some(CheckNews::Tried { .. } | CheckNews::Moved { .. }) | None => {}
+            Some(
+                CheckNews::Tried { .. } | CheckNews::ShownInLayer { .. } | CheckNews::Moved { .. },
+            )
+            | None => {}
         }
         Ok(())
     }

@@ -4,6 +4,8 @@
 //! does everything else. What takes time runs on a thread of its own and answers by its queue.
 
 mod check_subject;
+mod green_memory;
+mod in_layer;
 mod issues;
 mod plan;
 mod prove;
@@ -14,7 +16,7 @@ use salve_core::incident::DueEffect;
 
 pub use check_subject::CheckSubject;
 pub use plan::CheckTerms;
-pub use trials::{KeptVerifierFile, TrialOutcome, Trials};
+pub use trials::{CheckTrials, KeptVerifierFile, ShownInLayer, TrialOutcome};
 
 use crate::heal::run::CommandRunEnd;
 
@@ -33,7 +35,14 @@ enum CheckNews {
         /// The effect that they are to verify.
         effect: DueEffect,
         /// What they showed.
-        trials: Box<Trials>,
+        trials: Box<CheckTrials>,
+    },
+    /// The check ran in the private layer of an agent, and without its change.
+    ShownInLayer {
+        /// The effect that asked for it.
+        effect: DueEffect,
+        /// What it showed.
+        shown: Box<ShownInLayer>,
     },
     /// The files were put into another state, to see how the check does there.
     Moved {

@@ -13,24 +13,25 @@
 
 use jiff::Timestamp;
 use salve_core::check::proof::{
-    self, Before, CheckFailure, Colour, Evidence, Keep, OldVerifier, Touched,
+    self, Before, CheckFailure, Colour, Judged, Keep, OldVerifier, ProofEvidence, Touched,
 };
 use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Results};
 use salve_core::event::{
     Effect, EffectReport, Event, IncidentEvent, Proof, RemedyKind, RemedyOrigin, Scope,
 };
-use salve_core::incident::DueEffect;
+use salve_core::incident::{DueEffect, Incident};
 use salve_core::scrub::Scrubbed;
 
 use super::check_subject::examine;
-use super::trials::{Confirm, ProofExtent, TrialOutcome, TrialQuestion, Trials, lay};
+use super::trials::{CheckTrials, Confirm, ProofExtent, TrialOutcome, TrialQuestion, lay};
 use super::{CheckNews, CheckTerms};
 use crate::heal::files::has_changed;
 use crate::heal::inbox::NewsSender;
 use crate::heal::judging_command::ONLY;
 use crate::heal::run::{CommandPlan, CommandRunEnd};
 use crate::heal::{Case, SubjectContext, VerifiedFinding, files, spawn_thread, verifier};
+use crate::workspace::Moment;
 
 /// What is known of how a check came out, for the proof of its repair.
 #[derive(Debug, Default)]
@@ -43,6 +44,31 @@ pub(super) struct ProofState {
     doubt: Option<Doubt>,
     /// What the green run that is being proven said.
     green: Option<Results>,
+    /// What is repaired.
+    pub(super) what: RepairedWhat,
+    /// What the check showed before the change of an attempt was brought into the tree.
+    pub(super) shown: Option<ShownBefore>,
+    /// What has to be said with the proof besides.
+    note: String,
+}
+
+/// What a repair is about.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum RepairedWhat {
+    /// A check that is red.
+    #[default]
+    RedCheck,
+    /// Something that was reported while the check is green.
+    Reported,
+}
+
+/// What a check showed before the change of an attempt was brought into the tree.
+#[derive(Debug)]
+pub(super) struct ShownBefore {
+    pub(super) attempt: u32,
+    pub(super) trials: CheckTrials,
+    /// What has to be said besides.
+    pub(super) note: String,
 }
 
 /// A change without which the check passed in a directory beside the tree.
@@ -68,6 +94,16 @@ impl ProofState {
     pub(super) fn begin(&mut self, is_again: bool) {
         self.is_again = is_again;
         self.doubt = None;
+    }
+
+    /// Begins with what was reported while the check is green.
+    pub(super) fn of_reported() -> Self {
+        Self { what: RepairedWhat::Reported, ..Self::default() }
+    }
+
+    /// Takes in that the unrepaired state was green before, on the same files.
+    pub(super) fn was_green_unrepaired(&mut self) {
+        self.earlier.push(Colour::Green);
     }
 
     /// Takes in that the unrepaired state was red.
@@ -105,6 +141,8 @@ impl Prover<'_, '_, '_> {
     pub(super) fn prove(&mut self, ran: &CommandRunEnd) {
         let touched = self.touched();
         let green = self.results(&ran.output);
+        let attempt = self.context.incident(ONLY).map(Incident::attempt);
+        let shown = self.state.shown.take().filter(|one| Some(one.attempt) == attempt);
         let before = self.case().and_then(|case| case.snapshot(Scope::Attempt));
         let (Some(before), Touched::Tree) = (before, touched) else {
             return self.judge(touched, &green, None);
@@ -114,28 +152,47 @@ impl Prover<'_, '_, '_> {
             care: self.context.base.care.clone(),
             plan: self.plan.clone(),
             before,
-            since: self.agents_start().max(self.case().and_then(Case::packages_since)),
+            after: before.at(Moment::After),
+            since: self.agents_start(),
             results: self.first_results(),
             took: ran.took,
-            extent: if self.terms.proof { ProofExtent::Full } else { ProofExtent::Verifier },
+            extent: match (self.state.what, self.terms.proof) {
+                // Without that, nothing at all speaks for it.
+                (RepairedWhat::Reported, _) => ProofExtent::NewTests,
+                (RepairedWhat::RedCheck, true) => ProofExtent::Full,
+                (RepairedWhat::RedCheck, false) => ProofExtent::Verifier,
+            },
             confirm: if self.is_prescribed() { Confirm::No } else { Confirm::Yes },
         };
         self.state.green = Some(green);
+        self.state.note = shown.as_ref().map(|shown| shown.note.clone()).unwrap_or_default();
         let (news, effect) = (self.news.clone(), self.effect);
         spawn_thread("proof", move || {
-            let trials = Box::new(question.answer());
+            let trials = match shown {
+                // What speaks for it was seen before it was brought in; it may be green by chance.
+                Some(shown) => CheckTrials { confirmed: question.confirm(), ..shown.trials },
+                None => question.answer(),
+            };
+            let trials = Box::new(trials);
             // Nobody is left to tell when the run is over.
             let _ = news.send(CheckNews::Tried { effect, trials });
         });
     }
 
     /// Takes in what the runs beside the real tree showed.
-    pub(super) fn tried(&mut self, trials: &Trials) {
+    pub(super) fn tried(&mut self, trials: &CheckTrials) {
         let green = self.state.green.take().unwrap_or_default();
-        self.judge(Touched::Tree, &green, Some(trials));
+        let note = std::mem::take(&mut self.state.note);
+        self.judge(Touched::Tree, &green, Some((trials, &note)));
     }
 
-    fn judge(&mut self, touched: Touched, green: &Results, trials: Option<&Trials>) {
+    /// Weighs what is known of a green run.
+    pub(super) fn weigh(
+        &self,
+        touched: Touched,
+        green: &Results,
+        trials: Option<&CheckTrials>,
+    ) -> Judged {
         let mut earlier = self.state.earlier.clone();
         if self.state.is_again {
             earlier.push(Colour::Green);
@@ -144,7 +201,7 @@ impl Prover<'_, '_, '_> {
             // The cause was seen in the project's own state, so it would have failed again.
             earlier.push(Colour::Red);
         }
-        let judged = proof::judge(&Evidence {
+        proof::judge(&ProofEvidence {
             now: Colour::Green,
             confirmed: trials.and_then(|trials| trials.confirmed),
             touched,
@@ -158,12 +215,25 @@ impl Prover<'_, '_, '_> {
             weakenings: trials.map_or(0, |trials| trials.weakenings.len()),
             counts_before: self.first_results().counts,
             counts_after: green.counts,
-        });
+        })
+    }
+
+    fn judge(&mut self, touched: Touched, green: &Results, trials: Option<(&CheckTrials, &str)>) {
+        let note = trials.map(|(_, note)| note).unwrap_or_default();
+        let trials = trials.map(|(trials, _)| trials);
+        if self.state.what == RepairedWhat::Reported
+            && let Some(why) = lacks_evidence(trials)
+        {
+            self.context.note(ONLY, &why);
+            return self.conclude(Proof::Failed, &why);
+        }
+        let judged = self.weigh(touched, green, trials);
         let mut why = judged.ground.to_string();
         if let Some(trials) = trials {
             why.extend(trials.weakenings.iter().map(said));
             why.push_str(&said_of_packages(&trials.packages));
         }
+        why.push_str(note);
         if let (Keep::AllButVerifier, Some(trials)) = (judged.keep, trials) {
             why.push_str(&self.give_verifier_back(trials));
         }
@@ -175,12 +245,12 @@ impl Prover<'_, '_, '_> {
         }
     }
 
-    fn conclude(&mut self, proof: Proof, why: &str) {
+    pub(super) fn conclude(&mut self, proof: Proof, why: &str) {
         self.context.judged(ONLY, self.effect, VerifiedFinding::new(proof, why));
     }
 
     /// Puts what judges the check back as it was, which the repair did not need to change.
-    fn give_verifier_back(&self, trials: &Trials) -> String {
+    fn give_verifier_back(&self, trials: &CheckTrials) -> String {
         let project = &self.context.base.project;
         if let Err(error) = lay(project.root(), &trials.previous) {
             return format!("\nwhat judges it could not be put back: {error}");
@@ -205,8 +275,8 @@ impl Prover<'_, '_, '_> {
         let (news, effect) = (self.news.clone(), self.effect);
         spawn_thread("doubt", move || {
             let report = match (name, to) {
-                (Some(name), DoubtedTree::Without) => files::restore(&project, name, &scrubber),
-                (Some(name), DoubtedTree::With) => files::redo(&project, name, &scrubber),
+                (Some(name), DoubtedTree::Without) => files::take_away(&project, name, &scrubber),
+                (Some(name), DoubtedTree::With) => files::bring_back(&project, name, &scrubber),
                 (None, _) => files::nothing_there(),
             };
             // Nobody is left to tell when the run is over.
@@ -255,7 +325,7 @@ impl Prover<'_, '_, '_> {
         }
     }
 
-    fn case(&self) -> Option<&Case> {
+    pub(super) fn case(&self) -> Option<&Case> {
         self.context.cases.get(ONLY)
     }
 
@@ -296,6 +366,10 @@ impl Prover<'_, '_, '_> {
 
     /// Returns whether the unrepaired state failed as it had.
     fn before(&self, trial: &TrialOutcome) -> Before {
+        if self.state.what == RepairedWhat::Reported {
+            // It was looked at before that it is red.
+            return Before::RedByNewTests;
+        }
         let scrubber = &self.context.base.writer.scrubber;
         let first = self.case().and_then(Case::first).map(|first| first.symptom.signature);
         // Of a failure that an earlier run of Salve saw, the journal knows what it was.
@@ -329,13 +403,25 @@ impl Prover<'_, '_, '_> {
     }
 
     /// Returns what a check's output says, with paths from where it runs.
-    fn results(&self, output: &str) -> Results {
+    pub(super) fn results(&self, output: &str) -> Results {
         check::read(output).relative_to(&self.plan.dir.to_string_lossy())
     }
 
-    fn first_results(&self) -> Results {
+    pub(super) fn first_results(&self) -> Results {
         let first = self.case().and_then(Case::first);
         first.map(|first| self.results(first.output.as_str())).unwrap_or_default()
+    }
+}
+
+/// Returns why nothing shows that what was reported was so and is mended, if nothing does.
+fn lacks_evidence(trials: Option<&CheckTrials>) -> Option<String> {
+    match trials.and_then(|trials| trials.before.as_ref()) {
+        None => Some("nothing was changed, so nothing shows what was reported".to_owned()),
+        Some(TrialOutcome::NotRun(why)) => Some(format!("nothing shows what was reported: {why}")),
+        Some(TrialOutcome::Ran(ran)) if ran.is_green() => Some(
+            "nothing shows what was reported: its tests pass without the change too".to_owned(),
+        ),
+        Some(TrialOutcome::Ran(_)) => None,
     }
 }
 
@@ -352,6 +438,6 @@ fn said_of_packages(edited: &[String]) -> String {
 }
 
 /// Returns a weakening in words, on a line of its own.
-fn said(weakening: &Weakening) -> String {
+pub(super) fn said(weakening: &Weakening) -> String {
     format!("\n{}", verifier::said(weakening))
 }

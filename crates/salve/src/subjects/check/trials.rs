@@ -18,10 +18,13 @@ use salve_core::event::Exit;
 use crate::files::{FileKind, read_text};
 use crate::heal::files::with_causes;
 use crate::heal::run::{self, CommandPlan, CommandRunEnd};
-use crate::heal::verifier;
+use crate::heal::verifier::{self, ExaminedFile};
 use crate::process::{Capture, Outlet, OutputStyle, Supervisor};
 use crate::project::Project;
-use crate::workspace::{Moment, Name, Shadow, Snapshot, Workspace, WorkspaceError};
+use crate::workspace::{
+    FileChange, LayerCommand, LayerSight, Name, PrivateLayer, Shadow, Snapshot, Workspace,
+    WorkspaceError,
+};
 
 /// The least time that a run beside the real tree is given.
 const LEAST: Duration = Duration::from_secs(60);
@@ -39,6 +42,8 @@ pub(super) struct TrialQuestion {
     pub(super) plan: CommandPlan,
     /// The state before the repair.
     pub(super) before: Name,
+    /// The repaired state.
+    pub(super) after: Name,
     /// When the repair began, if it was an agent's.
     pub(super) since: Option<Timestamp>,
     /// What had failed, with paths from where the check runs.
@@ -67,6 +72,8 @@ pub(super) enum ProofExtent {
     Full,
     /// Only the repaired state under the verifier as it was, which is never left out.
     Verifier,
+    /// The state before the repair under the tests that came with it, and what follows.
+    NewTests,
 }
 
 /// What came of one run.
@@ -79,8 +86,8 @@ pub enum TrialOutcome {
 }
 
 /// What came of all runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trials {
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct CheckTrials {
     /// The state before the repair, if it was to be run.
     pub before: Option<TrialOutcome>,
     /// The repaired state under the verifier as it was, if the repair touched that.
@@ -98,28 +105,50 @@ pub struct Trials {
 
 pub use crate::heal::verifier::KeptVerifierFile;
 
+/// What a check showed before the change was brought into the tree.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ShownInLayer {
+    /// With the change, in the layer.
+    pub with: TrialOutcome,
+    /// Without it, where the user works, and under the verifier as it was; nothing unless it is green
+    /// with the change.
+    pub trials: CheckTrials,
+}
+
+impl ShownInLayer {
+    /// Returns that the check could not be run there, and why.
+    fn unseen(why: &str) -> Self {
+        Self { with: TrialOutcome::NotRun(why.to_owned()), trials: CheckTrials::default() }
+    }
+}
+
 /// Both states of the files.
 struct States {
     workspace: Workspace,
     before: Snapshot,
     after: Snapshot,
-    /// The files that differ, with what they were.
-    files: Vec<KeptVerifierFile>,
+    /// The files that differ.
+    files: Vec<ExaminedFile>,
 }
 
 impl TrialQuestion {
     /// Runs what there is to run, one after the other: a check may need something for itself, such
     /// as a port.
-    pub(super) fn answer(&self) -> Trials {
+    pub(super) fn answer(&self) -> CheckTrials {
         let states = match self.states() {
             Ok(Some(states)) => states,
-            Ok(None) => return Trials::none("the state before the repair is not kept any more"),
-            Err(error) => return Trials::none(&with_causes(&error)),
+            Ok(None) => {
+                return CheckTrials::none("the state before the repair is not kept any more");
+            }
+            Err(error) => return CheckTrials::none(&with_causes(&error)),
         };
         let examined = self.examine(&states);
         let previous = previous(&states, &examined);
-        let before = (self.extent == ProofExtent::Full)
-            .then(|| on_thread("before", || self.try_before(&states)));
+        let before = match self.extent {
+            ProofExtent::Full => Some(on_thread("before", || self.try_before(&states))),
+            ProofExtent::NewTests => Some(on_thread("new tests", || self.try_new_tests(&states))),
+            ProofExtent::Verifier => None,
+        };
         let edited = |since| states.workspace.edited_packages(&states.before, since);
         let packages = self.since.map(edited).unwrap_or_default();
         let old_verifier = match packages.as_slice() {
@@ -138,12 +167,79 @@ impl TrialQuestion {
         let confirmed = if speaks { self.confirm() } else { None };
         let previous = previous.unwrap_or_default();
         let weakenings = examined.weakenings;
-        Trials { before, old_verifier, confirmed, packages, weakenings, previous }
+        CheckTrials { before, old_verifier, confirmed, packages, weakenings, previous }
+    }
+
+    /// Runs the check where the change lies, and without the change where the user works.
+    ///
+    /// Where the layer is gone, which went with the process that had laid it, its state is laid out
+    /// beside the tree.
+    pub(super) fn answer_in_layer(&self, layer: Option<&PrivateLayer>) -> ShownInLayer {
+        let states = match self.states() {
+            Ok(Some(states)) => states,
+            Ok(None) => return ShownInLayer::unseen("what is in the layer is not kept any more"),
+            Err(error) => return ShownInLayer::unseen(&with_causes(&error)),
+        };
+        let with = match layer {
+            Some(layer) => self.run_in_layer(layer),
+            None => on_thread("layer", || self.run_laid_out(&states)),
+        };
+        let is_green = matches!(&with, TrialOutcome::Ran(ran) if ran.is_green());
+        if !is_green {
+            return ShownInLayer { with, trials: CheckTrials::default() };
+        }
+        let examined = self.examine(&states);
+        let previous = previous(&states, &examined);
+        let old_verifier = (!examined.touched.is_empty())
+            .then(|| on_thread("old verifier", || self.try_old_verifier(&states, &previous)));
+        let without = (self.extent == ProofExtent::Full).then(|| self.run_without());
+        let trials = CheckTrials {
+            before: without.map(TrialOutcome::Ran),
+            old_verifier,
+            previous: previous.unwrap_or_default(),
+            weakenings: examined.weakenings,
+            ..CheckTrials::default()
+        };
+        ShownInLayer { with, trials }
+    }
+
+    /// Runs the check without the change where the user works, as little of it as tells that it is red.
+    fn run_without(&self) -> CommandRunEnd {
+        let narrowed = self.narrowed().map(|words| self.run_here(words));
+        let is_red = |ran: &CommandRunEnd| {
+            check::read(&ran.output).counts.ran() > Some(0) && !ran.is_green()
+        };
+        // Only the whole check shows that it is well without the change.
+        let narrowed = narrowed.filter(is_red);
+        narrowed.unwrap_or_else(|| self.run_here(self.plan.argv.clone()))
+    }
+
+    fn run_in_layer(&self, layer: &PrivateLayer) -> TrialOutcome {
+        let (argv, dir) = (self.plan.argv.clone(), self.plan.dir.clone());
+        let (writable, sight) = (Vec::new(), LayerSight::Check);
+        let launch = match layer.launch(&LayerCommand { argv, dir, writable, sight }) {
+            Ok(launch) => launch,
+            Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
+        };
+        let mut env = self.plan.env.clone();
+        env.extend(launch.env);
+        let plan = CommandPlan { argv: launch.argv, dir: launch.dir, env, ..self.plan.clone() };
+        let ran = run::wait(&self.care, &plan.errand(), unseen());
+        TrialOutcome::Ran(CommandRunEnd { output: layer.told(&ran.output), ..ran })
+    }
+
+    fn run_laid_out(&self, states: &States) -> TrialOutcome {
+        let shadow = match states.workspace.shadow(&states.after) {
+            Ok(shadow) => shadow,
+            Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
+        };
+        shadow.confine();
+        TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
     }
 
     /// Runs the repaired state again, a few times where that takes no time: what is green and red by
     /// turns may have been green by chance.
-    fn confirm(&self) -> Option<Colour> {
+    pub(super) fn confirm(&self) -> Option<Colour> {
         let narrowed = self.narrowed();
         let told = |ran: &CommandRunEnd| check::read(&ran.output).counts.ran() > Some(0);
         let since = Instant::now();
@@ -187,21 +283,25 @@ impl TrialQuestion {
     fn states(&self) -> Result<Option<States>, WorkspaceError> {
         let workspace = Workspace::open(&self.project)?;
         let (Some(before), Some(after)) =
-            (workspace.load(self.before)?, workspace.load(self.before.at(Moment::After))?)
+            (workspace.load(self.before)?, workspace.load(self.after)?)
         else {
             return Ok(None);
         };
         let changed = workspace.compare(&before, &after)?;
-        let was = |path: String| Ok((path.clone(), workspace.content(&before, &path)?));
-        let files: Result<Vec<KeptVerifierFile>, WorkspaceError> =
-            changed.into_iter().map(|change| was(change.path)).collect();
+        let look = |change: FileChange| {
+            let path = change.path;
+            let [before, after] = [&before, &after].map(|state| workspace.content(state, &path));
+            Ok(ExaminedFile { before: before?, after: after?, path })
+        };
+        let files: Result<Vec<ExaminedFile>, WorkspaceError> =
+            changed.into_iter().map(look).collect();
         let files = files?;
         Ok(Some(States { workspace, before, after, files }))
     }
 
     /// Finds out what the repair did to the verifier.
     fn examine(&self, states: &States) -> Examined {
-        verifier::examine(self.project.root(), &states.files, &self.plan.argv)
+        verifier::examine_states(&states.files, &self.plan.argv)
     }
 
     fn try_before(&self, states: &States) -> TrialOutcome {
@@ -223,6 +323,31 @@ impl TrialQuestion {
             )),
             _ => TrialOutcome::Ran(ran),
         }
+    }
+
+    /// Runs the state before the repair with the tests that came with it.
+    fn try_new_tests(&self, states: &States) -> TrialOutcome {
+        let words: Vec<String> =
+            self.plan.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let is_test = |file: &&ExaminedFile| {
+            use check::tamper::VerifierPart as Part;
+            matches!(check::tamper::part(&file.path, &words), Some(Part::Tests | Part::Snapshot))
+        };
+        let tests = states.files.iter().filter(is_test);
+        let tests: Vec<KeptVerifierFile> =
+            tests.map(|file| (file.path.clone(), file.after.clone())).collect();
+        if tests.is_empty() {
+            return TrialOutcome::NotRun("no test came with it".to_owned());
+        }
+        let shadow = match states.workspace.shadow(&states.before) {
+            Ok(shadow) => shadow,
+            Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
+        };
+        if let Err(error) = lay(shadow.root(), &tests) {
+            return TrialOutcome::NotRun(error.to_string());
+        }
+        shadow.confine();
+        TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
     }
 
     fn try_old_verifier(
@@ -282,8 +407,8 @@ fn previous(states: &States, examined: &Examined) -> Result<Vec<KeptVerifierFile
     let one = |touch: &VerifierTouch| {
         let content = match &touch.previous {
             Previous::AsBefore => {
-                let known = states.files.iter().find(|(path, _)| *path == touch.path);
-                known.and_then(|(_, content)| content.clone())
+                let known = states.files.iter().find(|file| file.path == touch.path);
+                known.and_then(|file| file.before.clone())
             }
             Previous::Text(text) => Some(text.clone().into_bytes()),
             Previous::Unknown => {
@@ -307,7 +432,7 @@ fn on_thread(name: &str, run: impl FnOnce() -> TrialOutcome + Send) -> TrialOutc
     })
 }
 
-impl Trials {
+impl CheckTrials {
     /// Returns that nothing could be looked at, and why; what nobody looked at is not trusted.
     fn none(why: &str) -> Self {
         let unseen = || Some(TrialOutcome::NotRun(why.to_owned()));

@@ -96,7 +96,8 @@ impl Folder {
     /// Writes what a run of the tests printed and what was made of it.
     pub(super) fn keep_tests(
         &self,
-        (of, command): (&Loop, &Scrubbed),
+        of: &Loop,
+        command: &Scrubbed,
         output: &Scrubbed,
         seen: &TestsSeen,
     ) -> Result<(), WriteError> {

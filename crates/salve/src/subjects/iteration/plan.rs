@@ -19,7 +19,6 @@ use super::RecoveryTerms;
 pub struct LoopPlan {
     /// The terms, as the journal keeps them.
     pub terms: LoopTerms,
-    /// The roles.
     pub roles: Vec<RolePlan>,
     /// How the tests are run.
     pub tests: TestsPlan,
@@ -43,7 +42,6 @@ impl LoopPlan {
 /// How one role does its part.
 #[derive(Clone, Debug)]
 pub struct RolePlan {
-    /// Its name.
     pub name: String,
     /// What every agent in it is told.
     pub prompt: String,

@@ -1,5 +1,7 @@
 //! One role's turn: its agent is told what to do, and must leave behind what it must.
 
+use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
@@ -11,16 +13,17 @@ use super::driver::LoopRun;
 use super::files::FileIdentities;
 use super::plan::RolePlan;
 use super::{LoopError, LoopNews};
-use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Task};
+use crate::agent::{Activity, AgentBounds, AgentEvent, AgentGround, EditReach, End, Ending, Task};
 use crate::config::WeakenedTests;
 use crate::heal::agents::{no_price_words, trouble_words, words};
-use crate::heal::running_agent::{NotStarted, RunningAgent, release, start_agent};
-use crate::heal::{files, millis};
+use crate::heal::running_agent::{AgentStart, NotStarted, RunningAgent, release, start_agent};
+use crate::heal::{files, layers, millis};
+use crate::project::Project;
 use crate::store::StoreError;
-use crate::workspace::Name;
+use crate::workspace::{LayerError, Name, PrivateLayer};
 
 /// How a role's agent ended, or why it did not begin.
-enum Came {
+enum TurnCame {
     /// It worked and ended so.
     Ended(Box<Ending>),
     /// It could not be started.
@@ -45,17 +48,15 @@ impl LoopRun<'_, '_> {
             let end = RoleEnd::Unable { reason: self.driver.base.writer.scrubber.scrub(&text) };
             return self.ended(name, end, Amounts::default(), Promise::None);
         };
-        let (end, spent) = match self.work((&role, &task), kept)? {
-            Came::NotStarted(NotStarted { text, is_missing }) => {
+        let (end, spent) = match self.work(&role, &task, kept)? {
+            TurnCame::NotStarted(NotStarted { text, is_missing }) => {
                 let reason =
                     self.driver.base.writer.scrubber.scrub(&format!("{}: {text}", role.name));
-                let end = match is_missing {
-                    true => RoleEnd::Unable { reason },
-                    false => RoleEnd::Short { reason },
-                };
+                let end =
+                    if is_missing { RoleEnd::Unable { reason } } else { RoleEnd::Short { reason } };
                 (end, Amounts::default())
             }
-            Came::Ended(ending) => {
+            TurnCame::Ended(ending) => {
                 let spent = Amounts { wall_ms: millis(ending.took), ..ending.spent };
                 (self.judge(&role, &ending, &before), spent)
             }
@@ -113,6 +114,7 @@ impl LoopRun<'_, '_> {
             mcp: role.agent.mcp.clone(),
             model: role.agent.model.clone(),
             env: env.map(|(name, value)| (name.to_owned(), value)).to_vec(),
+            ground: AgentGround::Tree,
             reach: EditReach::Loop,
             bounds: AgentBounds {
                 wall: role.agent.wall.min(wall),
@@ -145,7 +147,7 @@ impl LoopRun<'_, '_> {
         let (project, writer) = (&self.driver.base.project, &self.driver.base.writer);
         let days = self.driver.live.current().settings.heal.attempt_days;
         let kept = Duration::from_secs(u64::from(days) * 86_400);
-        let report = files::keep(project, name, (writer.now(), kept), &writer.scrubber);
+        let report = files::keep(project, name, writer.now(), kept, &writer.scrubber);
         if let EffectReport::Failed { reason, .. } = report {
             self.note(&format!("the files could not be kept before this turn: {reason}"));
         }
@@ -153,7 +155,7 @@ impl LoopRun<'_, '_> {
     }
 
     /// Has an agent work and waits for its end.
-    fn work(&mut self, (role, task): (&RolePlan, &Task), kept: Name) -> Result<Came, StoreError> {
+    fn work(&mut self, role: &RolePlan, task: &Task, kept: Name) -> Result<TurnCame, StoreError> {
         let driver = &mut *self.driver;
         let news = driver.news.sender();
         let on = Box::new(move |event| {
@@ -161,19 +163,35 @@ impl LoopRun<'_, '_> {
             let _ = news.send(LoopNews::Agent(event));
         });
         let now = driver.base.writer.now();
-        let held = (&mut driver.live, &driver.base.project);
-        let call = (&role.agent.profile, task, now);
-        let mut hired =
-            match start_agent(held, &driver.base.care, call, &driver.base.writer.scrubber, on)? {
-                Ok(hired) => hired,
-                Err(why) => return Ok(Came::NotStarted(why)),
-            };
+        let project = &driver.base.project;
+        let layer = match lay(project, kept, driver.folder.dir()) {
+            Ok(layer) => layer,
+            Err(error) => {
+                let why = files::with_causes(&error);
+                let text = format!("the agent cannot work on a private layer: {why}");
+                return Ok(TurnCame::NotStarted(NotStarted { text, is_missing: false }));
+            }
+        };
+        let writable = vec![driver.folder.dir().to_path_buf()];
+        let ground = AgentGround::Layer { layer: Arc::clone(&layer), writable };
+        let task = &Task { ground, ..task.clone() };
+        let start = AgentStart { project, profile: &role.agent.profile, task, now };
+        let (care, scrubber) = (&driver.base.care, &driver.base.writer.scrubber);
+        let mut hired = match start_agent(&mut driver.live, care, &start, scrubber, on)? {
+            Ok(hired) => hired,
+            Err(why) => return Ok(TurnCame::NotStarted(why)),
+        };
         let ending = self.follow(role, &mut hired)?;
         let left = release(&mut self.driver.live, hired.guard, self.driver.base.writer.now())?;
-        for text in hired.mend_repository(Some(kept)).into_iter().chain(left) {
+        let (project, scrubber) = (&self.driver.base.project, &self.driver.base.writer.scrubber);
+        let brought = layers::bring_in(project, kept, &layer, scrubber);
+        let told = brought.unwrap_or_else(|why| {
+            vec![format!("what the {} did could not be brought into your files: {why}", role.name)]
+        });
+        for text in told.into_iter().chain(left) {
             self.note(&text);
         }
-        Ok(Came::Ended(ending))
+        Ok(TurnCame::Ended(ending))
     }
 
     fn follow(
@@ -251,4 +269,11 @@ impl LoopRun<'_, '_> {
             WeakenedTests::Refuse | WeakenedTests::Allow => Promise::Made { tree: self.tree() },
         }
     }
+}
+
+/// Lays a private layer for a role, through which the loop's own directory shows.
+fn lay(project: &Project, kept: Name, dir: &Path) -> Result<Arc<PrivateLayer>, LayerError> {
+    let layer = layers::lay(project, kept)?;
+    layer.show_through(dir)?;
+    Ok(layer)
 }

@@ -82,7 +82,7 @@ impl LoopRun<'_, '_> {
         };
         let seen = seen(&run, scrubber);
         let command = &driver.plan.tests.command;
-        driver.folder.keep_tests((&self.of, command), &evidence.output, &seen)?;
+        driver.folder.keep_tests(&self.of, command, &evidence.output, &seen)?;
         self.ran = Some(ran);
         Ok(self.say(LoopTurn::TestsRan { tests: Box::new(seen) })?)
     }

@@ -2,14 +2,9 @@
 //! checkpoint or a failure that the controller decides about.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use jiff::Timestamp;
-use salve_core::agent::Trouble;
-use salve_core::event::{
-    Amounts, AttemptEnd, Exit, HealStrategy, JobTurn, Resource, StepFailure, StepTimer,
-};
-use salve_core::iteration::until;
+use salve_core::event::{Amounts, AttemptEnd, Exit, HealStrategy, JobTurn, StepFailure, StepTimer};
 use salve_core::job::{
     AttemptOutcome, AttemptRecord, FailedAttempt, StepPrompt, class_of, step_prompt,
 };
@@ -18,12 +13,10 @@ use salve_core::scrub::Scrubbed;
 use super::command::{self, StepCommandRun};
 use super::course::{JobCourse, now_of};
 use super::files::StepRecord;
-use super::spec::{StepSpec, StepWork};
-use super::{JobError, JobNews, digest};
-use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Task};
-use crate::heal::agents::{no_price_words, words};
+use super::valid::{StepSpec, StepWork};
+use super::verify::StepVerified;
+use super::{AttemptShown, JobError, JobNews, digest};
 use crate::heal::cause::Evidence;
-use crate::heal::running_agent::{NotStarted, release, start_agent};
 use crate::heal::{RunBase, millis};
 use crate::process::{Capture, OutputStyle};
 use crate::store::ClaimStanding;
@@ -34,9 +27,6 @@ const LINES: usize = 2_000;
 
 /// The most changed files that the journal names.
 const MOST_FILES: usize = 20;
-
-/// How long a step is parked where an agent does not say.
-const PARK: jiff::SignedDuration = jiff::SignedDuration::from_mins(15);
 
 /// What working on a step came to, before it is verified.
 pub(super) enum StepWorked {
@@ -89,23 +79,24 @@ pub(super) struct FailedTry {
     pub(super) spent: Amounts,
 }
 
-/// How an attempt ended, and what a failure left behind.
+/// What working on a step came to, and what it cost.
+pub(super) struct WorkResult {
+    pub(super) worked: StepWorked,
+    pub(super) spent: Amounts,
+}
+
+/// How an attempt ended, what a failure left behind, and what it cost with its verification.
 struct JudgedAttempt {
     end: AttemptEnd,
     evidence: Option<Evidence>,
+    spent: Amounts,
 }
 
-impl From<AttemptEnd> for JudgedAttempt {
-    fn from(end: AttemptEnd) -> Self {
-        Self { end, evidence: None }
+impl JudgedAttempt {
+    /// Returns an attempt that left no evidence of a failure.
+    fn of(end: AttemptEnd, spent: Amounts) -> Self {
+        Self { end, evidence: None, spent }
     }
-}
-
-/// The agent that a step names.
-#[derive(Clone, Copy)]
-struct NamedAgent<'n> {
-    runtime: Option<&'n str>,
-    model: Option<&'n str>,
 }
 
 /// How an attempt failed, as far as that is known without its output.
@@ -113,12 +104,15 @@ struct AttemptFailure {
     timer: Option<StepTimer>,
     exit: Option<Exit>,
     kind: Option<AttemptOutcome>,
+    /// The last command that was run, if it was one that failed.
+    command: Option<String>,
+    spent: Amounts,
 }
 
 /// What an attempt left in the workspace.
-struct WorkspaceLeft {
-    tree: String,
-    diff: StepDiff,
+pub(super) struct WorkspaceLeft {
+    pub(super) tree: String,
+    pub(super) diff: StepDiff,
 }
 
 /// Writes what is known of an attempt's end into its record.
@@ -167,15 +161,15 @@ impl JobCourse<'_, '_> {
             return Ok(AttemptResult::NotDone);
         }
         self.begun = true;
+        self.parts.face.attempt(&self.of, &AttemptShown { step, attempt, wall: spec.wall });
         self.parts.workspace.mend_repository()?;
-        let (worked, spent) = match &spec.work {
-            StepWork::Command(line) => self.run_command(base, &spec, line.argv())?,
-            StepWork::Agent { runtime, model, .. } => {
-                let agent = NamedAgent { runtime: runtime.as_deref(), model: model.as_deref() };
-                self.run_agent(base, &spec, &prompt, agent)?
+        let work = match (&spec.work, spec.work.argv()) {
+            (StepWork::Agent { agent, .. }, _) => self.run_agent(base, &spec, &prompt, agent)?,
+            (StepWork::Command(_) | StepWork::Skill(_), argv) => {
+                self.run_command(base, &spec, argv.unwrap_or_default())?
             }
         };
-        let JudgedAttempt { end, evidence } = self.judge(base, &spec, due, worked)?;
+        let JudgedAttempt { end, evidence, spent } = self.judge(base, &spec, due, work)?;
         record.finished_at = Some(now_of(base));
         record.spent = spent;
         tell_end(&mut record, &end);
@@ -191,8 +185,7 @@ impl JobCourse<'_, '_> {
 
     fn prompt(&self, spec: &StepSpec) -> String {
         let StepWork::Agent { instruction, .. } = &spec.work else { return String::new() };
-        let verification =
-            spec.verify.command.as_ref().map(|line| format!("`{line}` exits with 0"));
+        let verification = spec.verify.in_words();
         let verification = verification.as_deref();
         step_prompt(&self.of, &StepPrompt { instruction, verification })
     }
@@ -238,7 +231,7 @@ impl JobCourse<'_, '_> {
         base: &mut RunBase<'_>,
         spec: &StepSpec,
         argv: Vec<std::ffi::OsString>,
-    ) -> Result<(StepWorked, Amounts), JobError> {
+    ) -> Result<WorkResult, JobError> {
         let ended = self.command(base, argv, spec)?;
         let spent = Amounts { wall_ms: millis(ended.took), ..Amounts::default() };
         let worked = if ended.stopped || self.is_called_off() {
@@ -248,98 +241,7 @@ impl JobCourse<'_, '_> {
         } else {
             StepWorked::Failed { outcome: ended.timer, exit: ended.exit, output: ended.output }
         };
-        Ok((worked, spent))
-    }
-
-    /// Has an agent work and waits for its end.
-    fn run_agent(
-        &mut self,
-        base: &mut RunBase<'_>,
-        spec: &StepSpec,
-        prompt: &str,
-        agent: NamedAgent<'_>,
-    ) -> Result<(StepWorked, Amounts), JobError> {
-        let plan = match (self.parts.planner)(agent.runtime, agent.model) {
-            Ok(plan) => plan,
-            Err(text) => return Ok((unable(base, &text), Amounts::default())),
-        };
-        let left = |resource| self.of.left(resource);
-        let wall = left(Resource::WallMs).map_or(Duration::MAX, Duration::from_millis);
-        let task = Task {
-            agent: plan.name.clone(),
-            prompt: prompt.to_owned(),
-            dir: self.parts.workspace.dir(),
-            mcp: plan.mcp.clone(),
-            model: plan.model.clone(),
-            env: self.environment(spec),
-            reach: EditReach::Loop,
-            bounds: AgentBounds {
-                wall: spec.wall.min(wall),
-                idle: spec.idle,
-                tokens: left(Resource::Tokens),
-                work: None,
-                money_micros: left(Resource::MoneyMicros),
-            },
-        };
-        let news = self.parts.news.sender();
-        let on = Box::new(move |event| {
-            // Nobody is left to tell when the run of Salve is over.
-            let _ = news.send(JobNews::Agent(event));
-        });
-        let held = (&mut self.parts.live, &self.parts.project);
-        let call = (&plan.profile, &task, base.writer.now());
-        let mut hired = match start_agent(held, &base.care, call, &base.writer.scrubber, on)? {
-            Ok(hired) => hired,
-            Err(NotStarted { text, .. }) => return Ok((unable(base, &text), Amounts::default())),
-        };
-        let ending = loop {
-            match self.hear(base) {
-                JobNews::Agent(AgentEvent::Ended(ending)) => break ending,
-                JobNews::Agent(AgentEvent::Spent(spent)) => {
-                    self.say(base, JobTurn::Charged { spent })?
-                }
-                JobNews::Agent(AgentEvent::Activity(Activity::NoPrice)) => {
-                    let name = base.writer.scrubber.scrub(&plan.name);
-                    self.note(base, &no_price_words(&name));
-                }
-                other => self.take(base, other)?,
-            }
-            if self.is_called_off() {
-                hired.stop();
-            }
-        };
-        let left = release(&mut self.parts.live, hired.guard, base.writer.now())?;
-        for text in hired.mend_repository(None).into_iter().chain(left) {
-            self.note(base, &text);
-        }
-        let spent = Amounts { wall_ms: millis(ending.took), ..ending.spent };
-        Ok((self.worked(base, &plan.name, &ending), spent))
-    }
-
-    /// Says what an agent's end means for its step.
-    fn worked(&self, base: &RunBase<'_>, name: &str, ending: &Ending) -> StepWorked {
-        let scrubber = &base.writer.scrubber;
-        let reason = || scrubber.scrub(&words(&scrubber.scrub(name), ending));
-        let output = ending.text.as_str().to_owned();
-        let failed = |outcome| {
-            let exit = ending.exit.clone();
-            StepWorked::Failed { outcome, exit, output: format!("{}\n{output}", reason()) }
-        };
-        match ending.end {
-            End::Stopped => StepWorked::Not(AttemptEnd::Stopped),
-            _ if self.is_called_off() => StepWorked::Not(AttemptEnd::Stopped),
-            End::Finished | End::NoResult => StepWorked::Claimed,
-            End::Failed(Trouble::RateLimit | Trouble::Overloaded) => {
-                let until = until(ending.text.as_str(), now_of(base), PARK, self.of.parks());
-                StepWorked::Not(AttemptEnd::Away { until, reason: reason() })
-            }
-            End::Failed(Trouble::Auth | Trouble::Billing) => {
-                StepWorked::Not(AttemptEnd::Unable { reason: reason() })
-            }
-            End::TimedOut => failed(Some(StepTimer::Wall)),
-            End::Idle => failed(Some(StepTimer::Idle)),
-            End::Failed(Trouble::Other) | End::OverBudget(_) => failed(None),
-        }
+        Ok(WorkResult { worked, spent })
     }
 
     /// Verifies what was claimed, and says how the attempt ended.
@@ -348,31 +250,49 @@ impl JobCourse<'_, '_> {
         base: &mut RunBase<'_>,
         spec: &StepSpec,
         due: DueAttempt,
-        worked: StepWorked,
+        work: WorkResult,
     ) -> Result<JudgedAttempt, JobError> {
+        let WorkResult { worked, spent } = work;
         let worked =
             if self.parts.workspace.is_gone() { self.remake(due.step, worked)? } else { worked };
         match worked {
-            StepWorked::Not(end) => Ok(end.into()),
+            StepWorked::Not(end) => Ok(JudgedAttempt::of(end, spent)),
             StepWorked::Failed { outcome, exit, output } => {
                 let left = self.left(due.step)?;
-                let how = AttemptFailure { timer: outcome, exit: Some(exit), kind: None };
+                let kind = spec.work.is_by_agent().then_some(AttemptOutcome::AgentFailed);
+                let command = spec.work.line();
+                let (timer, exit) = (outcome, Some(exit));
+                let how = AttemptFailure { timer, exit, kind, command, spent };
                 Ok(self.failed(base, &output, how, &left))
             }
-            StepWorked::Claimed => {
-                let left = self.left(due.step)?;
-                let unverified = self.verify(base, spec, &left.diff)?;
-                if self.is_called_off() {
-                    return Ok(AttemptEnd::Stopped.into());
-                }
-                let Some(unmet) = unverified else {
-                    return Ok(self.done(base, spec, due, &left)?.into());
-                };
-                // What the verification itself left is not the step's.
-                self.parts.workspace.check_out_if_changed(&left.tree)?;
-                let is_agent = matches!(spec.work, StepWork::Agent { .. });
-                let kind = is_agent.then_some(AttemptOutcome::Unverified);
-                let how = AttemptFailure { timer: unmet.timer, exit: unmet.exit, kind };
+            StepWorked::Claimed => self.judge_claim(base, spec, due, spent),
+        }
+    }
+
+    /// Verifies a step that claims to be done.
+    fn judge_claim(
+        &mut self,
+        base: &mut RunBase<'_>,
+        spec: &StepSpec,
+        due: DueAttempt,
+        mut spent: Amounts,
+    ) -> Result<JudgedAttempt, JobError> {
+        let left = self.left(due.step)?;
+        let verified = self.verify(base, spec, &left, &mut spent)?;
+        if spec.verify.command.is_some() || spec.reviewer.is_some() {
+            // What the verification itself left is not the step's.
+            self.parts.workspace.check_out_if_changed(&left.tree)?;
+        }
+        if self.is_called_off() {
+            return Ok(JudgedAttempt::of(AttemptEnd::Stopped, spent));
+        }
+        match verified {
+            StepVerified::Met => Ok(JudgedAttempt::of(self.done(base, spec, due, &left)?, spent)),
+            StepVerified::Not(end) => Ok(JudgedAttempt::of(end, spent)),
+            StepVerified::Unmet(unmet) => {
+                let kind = spec.work.is_by_agent().then_some(AttemptOutcome::Unverified);
+                let (timer, exit, command) = (unmet.timer, unmet.exit, unmet.command);
+                let how = AttemptFailure { timer, exit, kind, command, spent };
                 Ok(self.failed(base, &unmet.output, how, &left))
             }
         }
@@ -396,7 +316,7 @@ impl JobCourse<'_, '_> {
     }
 
     /// Returns what a step's processes find in their environment.
-    fn environment(&self, spec: &StepSpec) -> Vec<(String, String)> {
+    pub(super) fn environment(&self, spec: &StepSpec) -> Vec<(String, String)> {
         // Were the workspace's own repository damaged, git would find the user's above it.
         let above = self.parts.folder.dir().to_string_lossy().into_owned();
         let env = [
@@ -425,7 +345,6 @@ impl JobCourse<'_, '_> {
     ) -> Result<AttemptEnd, JobError> {
         let parts = &self.parts;
         let step = due.step;
-        parts.workspace.check_out_if_changed(&left.tree)?;
         let record = StepRecord {
             version: 1,
             step_id: spec.id.clone(),
@@ -455,7 +374,7 @@ impl JobCourse<'_, '_> {
         how: AttemptFailure,
         left: &WorkspaceLeft,
     ) -> JudgedAttempt {
-        let AttemptFailure { timer, exit, kind } = how;
+        let AttemptFailure { timer, exit, kind, command, spent } = how;
         let scrubber = &base.writer.scrubber;
         let mut evidence = Evidence::of(output, exit.as_ref(), base.rules, scrubber);
         let outcome = match (kind, timer) {
@@ -476,6 +395,7 @@ impl JobCourse<'_, '_> {
             class: class_of(outcome, evidence.output.as_str(), &self.parts.spec.rules),
             signature: evidence.symptom.signature,
             summary,
+            command: command.map(|line| scrubber.scrub(&line)),
             exit,
             timer,
             tree: evidence.symptom.tree,
@@ -485,11 +405,6 @@ impl JobCourse<'_, '_> {
         let (class, strategy) = self.of.decide(&failure);
         failure.class = class;
         let end = AttemptEnd::Failed { failure: Box::new(failure), strategy };
-        JudgedAttempt { end, evidence: Some(evidence) }
+        JudgedAttempt { end, evidence: Some(evidence), spent }
     }
-}
-
-/// Returns that a step cannot be worked on before a person did something.
-fn unable(base: &RunBase<'_>, text: &str) -> StepWorked {
-    StepWorked::Not(AttemptEnd::Unable { reason: base.writer.scrubber.scrub(text) })
 }

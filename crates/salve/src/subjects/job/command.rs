@@ -24,7 +24,6 @@ const REST: Duration = Duration::from_secs(5);
 /// The longest time between two looks at its processes.
 const LOOK: Duration = Duration::from_secs(1);
 
-/// What is to run.
 #[derive(Clone, Debug)]
 pub(super) struct StepCommandRun {
     pub(super) argv: Vec<OsString>,
@@ -52,6 +51,12 @@ enum CommandNews {
     Stop,
 }
 
+/// Both ends of what the thread that waits for a command is told by.
+struct CommandNewsLine {
+    sender: Sender<CommandNews>,
+    receiver: Receiver<CommandNews>,
+}
+
 /// Ends a command that is under way.
 #[derive(Clone)]
 pub(super) struct CommandStopper(Sender<CommandNews>);
@@ -70,11 +75,12 @@ pub(super) fn start(
     output: Arc<Capture>,
     inbox: NewsSender<JobNews>,
 ) -> CommandStopper {
-    let (tell, news) = mpsc::channel();
-    let stopper = CommandStopper(tell.clone());
+    let (sender, receiver) = mpsc::channel();
+    let stopper = CommandStopper(sender.clone());
+    let line = CommandNewsLine { sender, receiver };
     let care = care.clone();
     spawn_thread("step", move || {
-        let ended = follow(&care, &run, &output, (tell, &news), &inbox);
+        let ended = follow(&care, &run, &output, line, &inbox);
         // Nobody is left to tell when the run of Salve is over.
         let _ = inbox.send(JobNews::Ended(Box::new(ended)));
     });
@@ -85,7 +91,7 @@ fn follow(
     care: &Supervisor,
     run: &StepCommandRun,
     output: &Arc<Capture>,
-    (tell, news): (Sender<CommandNews>, &Receiver<CommandNews>),
+    line: CommandNewsLine,
     inbox: &NewsSender<JobNews>,
 ) -> CommandEnded {
     let begun = Instant::now();
@@ -99,7 +105,7 @@ fn follow(
     };
     let then = Box::new(move |ended: crate::process::Ended| {
         // Whoever has stopped listening knows already.
-        let _ = tell.send(CommandNews::Ended(ended.exit));
+        let _ = line.sender.send(CommandNews::Ended(ended.exit));
     });
     let running = match care.spawn_with(&spec, crate::process::ProcessInput::Ended, then) {
         Ok(running) => running,
@@ -111,7 +117,7 @@ fn follow(
     };
     let mut timers = StepTimers::new(run, running.process().pid, begun);
     let (exit, timer, stopped) = loop {
-        match news.recv_timeout(timers.look) {
+        match line.receiver.recv_timeout(timers.look) {
             Ok(CommandNews::Ended(exit)) => break (exit, None, false),
             Ok(CommandNews::Stop) | Err(RecvTimeoutError::Disconnected) => {
                 break (Exit::TimedOut, None, true);

@@ -18,7 +18,6 @@ pub enum JobOrderError {
     NotTaken {
         /// The order's word.
         order: &'static str,
-        /// Why.
         why: String,
     },
 }

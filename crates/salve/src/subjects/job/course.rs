@@ -3,16 +3,18 @@
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::{Event, JobEvent, JobTurn, LoopEnd};
+use salve_core::event::{Event, JobEvent, JobTurn, LoopEnd, LoopId};
 use salve_core::job::{Job, JobEnding, JobMove};
 use salve_core::scrub::Scrubbed;
 use salve_core::steps::StepsStanding;
 
 use super::attempt::{AttemptResult, DueAttempt};
 use super::{JobDriver, JobError, JobNews, JobOutcome, JobParts};
+use crate::config::ChangedManifest;
 use crate::heal::inbox::InboxMessage;
+use crate::heal::manifests;
 use crate::heal::{Presence, RunBase};
-use crate::store::Stream;
+use crate::store::{StoreError, Stream};
 
 /// How long to wait at most before the clock is looked at again; it may have been set.
 const LOOK: Duration = Duration::from_secs(5);
@@ -44,6 +46,8 @@ impl JobDriver<'_, '_> {
         parts.folder.bring_up(of.id(), told)?;
         let (stopping, begun, held, has_looked) = (None, false, None, false);
         let mut course = JobCourse { parts, of, stopping, begun, held, has_looked };
+        // What says what is installed is kept before any step can change it.
+        course.changed_manifests(base)?;
         if let Some(done) = course.of.checkpoints().len().checked_sub(1) {
             // Whoever was killed right after a step was healed left its incident open.
             course.heal(base, done, None)?;
@@ -54,6 +58,20 @@ impl JobDriver<'_, '_> {
 }
 
 impl JobCourse<'_, '_> {
+    /// Returns what says what is installed and changed in this run of the job.
+    pub(super) fn changed_manifests(
+        &self,
+        base: &RunBase<'_>,
+    ) -> Result<Vec<Scrubbed>, StoreError> {
+        if self.parts.live.current().settings.recovery.changed_manifest == ChangedManifest::Allow {
+            return Ok(Vec::new());
+        }
+        let id = LoopId::made_of(&format!("job-{}", self.of.id()));
+        let name = base.writer.scrubber.scrub(id.as_str());
+        let since = self.of.stamps().run_since();
+        manifests::changed(&base.writer, &self.parts.workspace.dir(), &name, since)
+    }
+
     fn live(&mut self, base: &mut RunBase<'_>) -> Result<JobOutcome, JobError> {
         loop {
             self.heed(base)?;

@@ -29,7 +29,6 @@ pub struct JobFolder {
 pub struct StepRecord {
     /// The version of its shape.
     pub version: u32,
-    /// The step.
     pub step_id: String,
     /// Its number, from 0.
     pub step_index: usize,
@@ -111,6 +110,13 @@ impl JobFolder {
         atomic::write(path, text)
     }
 
+    /// Writes what is told again from the journal: nothing waits for the disk.
+    fn write_derived(&self, path: &Path, text: impl AsRef<[u8]>) -> Result<(), WriteError> {
+        let parent = path.parent().unwrap_or(&self.dir);
+        make_directories(parent).map_err(|error| WriteError::new(parent, error))?;
+        atomic::write_derived(path, text)
+    }
+
     /// Writes what the job is to do.
     pub fn keep_spec(&self, text: &str) -> Result<(), WriteError> {
         self.write(&self.spec(), text)
@@ -119,7 +125,7 @@ impl JobFolder {
     /// Writes how the job stands.
     pub(super) fn tell(&self, of: &Job) -> Result<(), WriteError> {
         let text = serde_json::to_string_pretty(&job_state(of)).unwrap_or_default();
-        self.write(&self.dir.join("state.json"), text + "\n")
+        self.write_derived(&self.dir.join("state.json"), text + "\n")
     }
 
     /// Adds what an entry is called by the spec to the job's own log.
@@ -182,7 +188,7 @@ impl JobFolder {
     pub(super) fn keep_attempt(&self, record: &AttemptRecord) -> Result<(), WriteError> {
         let name = format!("attempt-{:04}-{:04}.json", record.step_index, record.attempt);
         let text = serde_json::to_string_pretty(record).unwrap_or_default();
-        self.write(&self.dir.join("state/self_heal").join(name), text + "\n")
+        self.write_derived(&self.dir.join("state/self_heal").join(name), text + "\n")
     }
 
     /// Writes what an attempt printed.
@@ -193,7 +199,7 @@ impl JobFolder {
         output: &Scrubbed,
     ) -> Result<(), WriteError> {
         let name = format!("step-{step:04}-attempt-{attempt:04}.log");
-        self.write(&self.dir.join("logs").join(name), output.as_str())
+        self.write_derived(&self.dir.join("logs").join(name), output.as_str())
     }
 
     /// Returns the file of a step's patch.
@@ -231,9 +237,10 @@ impl JobFolder {
             let Ok(bytes) = read_bytes(&path, FileKind::Bulk) else {
                 return Err(BadCheckpoint { path, what: "missing" });
             };
-            match digest(&bytes) == wanted {
-                true => Ok((path, bytes)),
-                false => Err(BadCheckpoint { path, what: "not what the step left" }),
+            if digest(&bytes) == wanted {
+                Ok((path, bytes))
+            } else {
+                Err(BadCheckpoint { path, what: "not what the step left" })
             }
         };
         let step = |(number, checkpoint): (usize, &Checkpoint)| {

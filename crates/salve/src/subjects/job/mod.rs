@@ -16,10 +16,13 @@ mod control;
 mod course;
 mod files;
 mod reset;
+mod review;
 mod spec;
 mod step_subject;
 mod unbegun;
+mod valid;
 mod verify;
+mod worked;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,10 +36,10 @@ use sha2::Digest as _;
 pub use control::{JobOrderError, JobOrderTaken, order_job, step_named};
 pub use files::{JobFolder, StepRecord};
 pub use spec::{
-    FailureRuleEntry, JobFile, JobSection, JobSpec, SpecError, StepEntry, StepLimits, StepSpec,
-    StepWork, VerifyEntry, job_schema,
+    JobFile, JobSection, ReviewerEntry, SpecError, StepEntry, StepLimits, VerifyEntry, job_schema,
 };
 pub use unbegun::sweep_unbegun;
+pub use valid::{JobSpec, NamedAgent, StepReviewer, StepSkill, StepSpec, StepWork};
 
 use crate::agent::AgentEvent;
 use crate::config::LiveSettings;
@@ -66,10 +69,25 @@ pub enum JobNews {
     Stop(i32),
 }
 
+/// What is shown of an attempt while it is at work, besides what the job itself knows.
+#[derive(Clone, Debug)]
+pub struct AttemptShown {
+    /// The step's number, from 0.
+    pub step: usize,
+    /// Which attempt at it this is, from 1.
+    pub attempt: u32,
+    /// How long it may take.
+    pub wall: Duration,
+}
+
 /// What is shown to whoever runs a job.
 pub trait JobFace {
     /// The job took in an entry.
     fn entry(&mut self, of: &Job, entry: &Entry);
+    /// An attempt begins.
+    fn attempt(&mut self, of: &Job, begun: &AttemptShown);
+    /// The agent at work did something.
+    fn activity(&mut self, text: &Scrubbed);
     /// Something that a person should know.
     fn note(&mut self, text: &Scrubbed);
 }
@@ -107,7 +125,7 @@ pub enum JobError {
 }
 
 /// Makes the plan of a step's agent, or says what is missing.
-pub type AgentPlanner<'a> = dyn Fn(Option<&str>, Option<&str>) -> Result<AgentPlan, String> + 'a;
+pub type AgentPlanner<'a> = dyn Fn(&NamedAgent) -> Result<AgentPlan, String> + 'a;
 
 /// Drives one run of a job.
 pub struct JobDriver<'b, 'p> {
@@ -123,7 +141,6 @@ pub struct JobParts<'a> {
     pub project: Project,
     /// The job's directory.
     pub folder: JobFolder,
-    /// Its workspace.
     pub workspace: StepStore,
     /// What its steps do.
     pub spec: JobSpec,

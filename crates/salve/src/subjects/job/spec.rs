@@ -1,15 +1,11 @@
 //! What a job is to do: the job file as people write it, in TOML, YAML or JSON.
 
-use std::time::Duration;
+use std::collections::BTreeMap;
 
-use salve_core::event::{FailureClass, JobStepTerms, JobTerms, Limits};
-use salve_core::job::FailureRule;
-use salve_core::scrub::Scrubber;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::digest;
-use crate::config::{CommandLine, JobSettings};
+use crate::config::{CommandLine, FailureRuleEntry};
 
 /// A job as its file has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +25,13 @@ pub struct JobSection {
     /// What the job is for
     #[serde(default)]
     pub objective: String,
+    /// Agent of steps that name none: claude, codex, gemini, or a command that gets the instruction on
+    /// stdin [default: agent.runtime]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+    /// Model of steps that name neither an agent nor a model
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
     /// Ref of the repository to start from [default: HEAD]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<String>,
@@ -38,7 +41,8 @@ pub struct JobSection {
     /// What every step may take that does not say otherwise
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limits: Option<StepLimits>,
-    /// Failures whose class you know better; the first that fits counts
+    /// Failures whose class you know better; the first that fits counts, those of the settings after
+    /// these
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failure_rules: Vec<FailureRuleEntry>,
 }
@@ -56,8 +60,14 @@ pub struct StepEntry {
     /// Command to run instead of an agent
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub command: Option<CommandLine>,
+    /// File of a skill to run instead of an agent, from where the steps run
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub skill: Option<String>,
+    /// Inputs of the skill
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub inputs: BTreeMap<String, String>,
     /// Agent: claude, codex, gemini, or a command that gets the instruction on stdin
-    /// [default: agent.runtime]
+    /// [default: job.runtime]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub runtime: Option<String>,
     /// Model that the agent is asked to use
@@ -87,9 +97,33 @@ pub struct VerifyEntry {
     /// Whether an agent may weaken tests, their settings and scripts [default: false]
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub weakened_tests: bool,
+    /// Whether an agent may leave everything as it was and verify nothing else [default: false]
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub may_change_nothing: bool,
     /// The most files that the step may change
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_files: Option<usize>,
+    /// The most lines that the step may change
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub max_lines: Option<u64>,
+    /// Agent that reviews what the step did
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reviewer: Option<ReviewerEntry>,
+}
+
+/// An agent that reviews what a step did; it approves or the step has failed.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct ReviewerEntry {
+    /// What it is to look for, besides the step's own instruction
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub instruction: Option<String>,
+    /// Agent, as for a step [default: job.runtime]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub runtime: Option<String>,
+    /// Model that it is asked to use
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub model: Option<String>,
 }
 
 /// What a step may take; what is left open is as the settings say.
@@ -110,59 +144,6 @@ pub struct StepLimits {
     pub no_progress: Option<u32>,
 }
 
-/// A failure whose class the user knows.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub struct FailureRuleEntry {
-    /// Text that the failure's output has
-    pub contains: String,
-    /// "transient_runtime", "stuck_no_progress", "deterministic_contract", "deterministic_policy" or
-    /// "deterministic_repo"
-    pub class: String,
-}
-
-/// A job that can run.
-#[derive(Clone, Debug)]
-pub struct JobSpec {
-    /// What the journal keeps of it.
-    pub terms: JobTerms,
-    /// The steps.
-    pub steps: Vec<StepSpec>,
-    /// Failures whose class the user knows.
-    pub rules: Vec<FailureRule>,
-}
-
-/// A step that can run.
-#[derive(Clone, Debug)]
-pub struct StepSpec {
-    /// Its name.
-    pub id: String,
-    /// What is done.
-    pub work: StepWork,
-    /// How it is verified.
-    pub verify: VerifyEntry,
-    /// How long an attempt may take.
-    pub wall: Duration,
-    /// How long it may show no sign of work.
-    pub idle: Duration,
-}
-
-/// What a step does.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum StepWork {
-    /// It runs a command.
-    Command(CommandLine),
-    /// An agent follows an instruction.
-    Agent {
-        /// What it is told.
-        instruction: String,
-        /// Which agent, if not the settings'.
-        runtime: Option<String>,
-        /// Which model, if not the settings'.
-        model: Option<String>,
-    },
-}
-
 /// What is wrong with a job file.
 #[derive(Debug, thiserror::Error)]
 #[error("{at}: {message}")]
@@ -171,7 +152,8 @@ pub struct SpecError {
     message: String,
 }
 
-fn wrong(at: impl Into<String>, message: impl Into<String>) -> SpecError {
+/// Returns what is wrong at a place of a job file.
+pub(super) fn wrong(at: impl Into<String>, message: impl Into<String>) -> SpecError {
     SpecError { at: at.into(), message: message.into() }
 }
 
@@ -216,98 +198,6 @@ impl JobFile {
     /// Returns the file that lies with the job, and by whose hash the journal knows it.
     pub fn to_json(&self) -> String {
         serde_json::to_string_pretty(self).unwrap_or_default() + "\n"
-    }
-
-    /// Makes a job that can run.
-    pub fn validate(
-        &self,
-        settings: &JobSettings,
-        scrubber: &Scrubber,
-    ) -> Result<JobSpec, SpecError> {
-        if self.steps.is_empty() {
-            return Err(wrong("steps", "a job has at least one step"));
-        }
-        let mut terms = Vec::new();
-        let mut steps: Vec<StepSpec> = Vec::new();
-        for (number, entry) in self.steps.iter().enumerate() {
-            let step = self.step(number, entry, settings)?;
-            if steps.iter().any(|known| known.id == step.id) {
-                return Err(wrong("steps", format!("two steps are called `{}`", step.id)));
-            }
-            let limit = |of: fn(&StepLimits) -> Option<u32>, usual| self.limit(entry, of, usual);
-            terms.push(JobStepTerms {
-                id: scrubber.scrub(&step.id),
-                attempts: limit(|l| l.attempts, settings.step_max_attempts)?,
-                no_progress: limit(|l| l.no_progress, settings.step_no_progress_limit)?,
-            });
-            steps.push(step);
-        }
-        let rule = |entry: &FailureRuleEntry| match FailureClass::named(&entry.class) {
-            Some(class) => Ok(FailureRule { contains: entry.contains.clone(), class }),
-            None => Err(wrong("job.failure_rules", format!("no class `{}`", entry.class))),
-        };
-        let terms = JobTerms {
-            objective: scrubber.scrub(self.job.objective.trim()),
-            spec: digest(self.to_json().as_bytes()),
-            steps: terms,
-            resets: self.job.max_resets.unwrap_or(settings.job_self_heal_max_resets),
-            parks: settings.max_parks,
-            limits: Limits::default(),
-        };
-        let rules = self.job.failure_rules.iter().map(rule).collect::<Result<_, _>>()?;
-        Ok(JobSpec { terms, steps, rules })
-    }
-
-    fn step(
-        &self,
-        number: usize,
-        entry: &StepEntry,
-        settings: &JobSettings,
-    ) -> Result<StepSpec, SpecError> {
-        let id = entry.id.clone().unwrap_or_else(|| format!("step-{number}"));
-        let at = format!("steps.{id}");
-        if id.trim().is_empty() || id.chars().all(|c| c.is_ascii_digit()) {
-            return Err(wrong(at, "a step's id is a word; its number is known anyway"));
-        }
-        let work = match (&entry.command, &entry.instruction) {
-            (Some(command), None) if !command.is_empty() => StepWork::Command(command.clone()),
-            (None, Some(text)) if !text.trim().is_empty() => StepWork::Agent {
-                instruction: text.clone(),
-                runtime: entry.runtime.clone(),
-                model: entry.model.clone(),
-            },
-            _ => return Err(wrong(at, "a step has either `command` or `instruction`")),
-        };
-        let seconds = |of: fn(&StepLimits) -> Option<u64>, usual: u64| {
-            let own = entry.limits.as_ref().and_then(of);
-            let all = self.job.limits.as_ref().and_then(of);
-            match own.or(all).unwrap_or(usual) {
-                0 => Err(wrong(at.clone(), "a limit is at least 1")),
-                seconds => Ok(Duration::from_secs(seconds)),
-            }
-        };
-        Ok(StepSpec {
-            work,
-            verify: entry.verify.clone().unwrap_or_default(),
-            wall: seconds(|l| l.wall_seconds, settings.step_timeout_seconds)?,
-            idle: seconds(|l| l.idle_seconds, settings.step_idle_timeout_seconds)?,
-            id,
-        })
-    }
-
-    /// Returns a limit of a step: its own, the job's, or the settings'.
-    fn limit(
-        &self,
-        entry: &StepEntry,
-        of: fn(&StepLimits) -> Option<u32>,
-        usual: u32,
-    ) -> Result<u32, SpecError> {
-        let own = entry.limits.as_ref().and_then(of);
-        let all = self.job.limits.as_ref().and_then(of);
-        match own.or(all).unwrap_or(usual) {
-            0 => Err(wrong("limits", "a limit is at least 1")),
-            limit => Ok(limit),
-        }
     }
 }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use salve_core::check::{self, CheckBrief};
 use salve_core::event::{
     Actor, Amounts, AtALoss, AttemptEnd, EffectReport, Entry, Event, FailureClass, HealStrategy,
-    IncidentEvent, IncidentPolicy, JobTurn, Limits, Proof, RemedyKind, Repeat, Resource, Subject,
-    SubjectKind,
+    IncidentEvent, IncidentPolicy, JobTurn, Judgement, Limits, Proof, RemedyKind, Repeat, Resource,
+    Subject, SubjectKind,
 };
 use salve_core::incident::{DueEffect, Incident};
 use salve_core::job::JobMove;
@@ -21,10 +21,10 @@ use salve_core::steps::StepsStanding;
 
 use super::attempt::{AttemptResult, DueAttempt, FailedTry};
 use super::course::{JobCourse, now_of};
-use super::spec::StepWork;
 use super::{JobError, JobNews};
 use crate::heal::cause::FailurePlace;
 use crate::heal::failure_log::FailureLog;
+use crate::heal::manifests;
 use crate::heal::remedies::{Offer, RemedyWay};
 use crate::heal::{
     Case, OpeningTerms, PauseStanding, PauseWatch, Presence, Resorts, RunBase, RunEnd, SeenFailure,
@@ -216,9 +216,9 @@ impl Subjects for StepSubject<'_, '_, '_> {
         };
         let left = Limits {
             attempts: None,
-            tokens: of.left(Resource::Tokens),
-            money_micros: of.left(Resource::MoneyMicros),
-            wall_ms: of.left(Resource::WallMs),
+            tokens: of.steps().left(Resource::Tokens),
+            money_micros: of.steps().left(Resource::MoneyMicros),
+            wall_ms: of.steps().left(Resource::WallMs),
             resets: Some(u64::from(of.terms().resets.saturating_sub(of.resets()))),
         };
         let name = base.writer.scrubber.scrub(&format!("{}/{id}", of.id().short()));
@@ -228,12 +228,12 @@ impl Subjects for StepSubject<'_, '_, '_> {
 
     fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
         let spec = self.course.parts.spec.steps.get(self.step);
-        let argv = spec.and_then(|spec| match &spec.work {
-            StepWork::Command(line) => Some(line.argv()),
-            StepWork::Agent { .. } => spec.verify.command.as_ref().map(|line| line.argv()),
+        let argv = spec.and_then(|spec| {
+            let verify = || spec.verify.command.as_ref().map(|line| line.argv());
+            spec.work.argv().or_else(verify)
         });
         let (dir, argv) = (self.course.parts.workspace.dir(), argv.unwrap_or_default());
-        FailurePlace::new(base.project.root(), &dir, (&argv, &[]), &base.remedies.sandbox)
+        FailurePlace::new(base.project.root(), &dir, &argv, &[], &base.remedies.sandbox)
     }
 
     fn command(&self, _: usize) -> Scrubbed {
@@ -253,6 +253,27 @@ impl Subjects for StepSubject<'_, '_, '_> {
             }
         };
         Resorts { again: AGAIN, own }
+    }
+
+    /// What an agent changed of what is installed, and how, runs without asking in no step.
+    fn second_thought(
+        &mut self,
+        _: usize,
+        offer: &Offer,
+        base: &RunBase<'_>,
+    ) -> Result<Option<Judgement>, StoreError> {
+        match &offer.what {
+            RemedyWay::Known { .. } | RemedyWay::Playbook(_) => {}
+            RemedyWay::Again
+            | RemedyWay::SoftReset
+            | RemedyWay::HardReset
+            | RemedyWay::Patch(_)
+            | RemedyWay::Agent
+            | RemedyWay::Instruction(_)
+            | RemedyWay::BySubject => return Ok(None),
+        }
+        let changed = self.course.changed_manifests(base)?;
+        Ok(manifests::judgement_on(&changed, "job", &base.writer.scrubber))
     }
 
     fn brief(&self, _: usize, brief: &CheckBrief) -> String {
@@ -341,7 +362,8 @@ impl Subjects for StepSubject<'_, '_, '_> {
         let of = &self.course.of;
         let is_ordered = of.recovery().is_some_and(|request| !request.honored);
         // What somebody orders is done by the job, which comes back to the incident.
-        self.is_over |= is_ordered || self.course.is_called_off() || of.paused_by().is_some();
+        self.is_over |=
+            is_ordered || self.course.is_called_off() || of.steps().paused_by().is_some();
         Ok(())
     }
 

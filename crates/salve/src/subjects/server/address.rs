@@ -64,9 +64,10 @@ pub(super) fn look_for_addresses(
                 let server = &mut servers.all[at];
                 if let ProcessState::Up(life) = &mut server.state {
                     let is_starting = life.since.elapsed() < server.plan.timing.startup;
-                    life.look_at = match life.watch.is_well() {
-                        false => Some(now + LOOK),
-                        true => is_starting.then(|| now + LATER_LOOK),
+                    life.look_at = if life.watch.is_well() {
+                        is_starting.then(|| now + LATER_LOOK)
+                    } else {
+                        Some(now + LOOK)
                     };
                 }
             }

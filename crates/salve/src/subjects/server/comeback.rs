@@ -150,6 +150,29 @@ impl ServerCare<'_, '_, '_> {
         self.settle_questions("well again");
     }
 
+    /// Settles the incident of a server that was ill and became well while it was looked into.
+    pub(super) fn settle_if_well(&mut self) {
+        let ProcessState::Up(life) = &mut self.server.state else { return };
+        let is_well = life.was_ill && life.watch.is_well() && life.verifies.is_none();
+        if !is_well || !self.context.incident(self.at).is_some_and(waits) {
+            return;
+        }
+        life.was_ill = false;
+        let scrubber = &self.context.base.writer.scrubber;
+        let url = life.address.as_deref().map(|url| scrubber.scrub(url));
+        let verified = Remark::Verified { url, soak: life.soak };
+        self.context.base.reporter.remark(&self.server.plan.name, &verified);
+        self.tell_came_back();
+    }
+
+    /// Takes in that packages are there again which were gone while the server ran.
+    pub(super) fn are_back(&mut self) {
+        if self.context.incident(self.at).is_some_and(waits) {
+            self.server.cause = StartCause::Changed("its packages are there again".to_owned());
+            self.tell_came_back();
+        }
+    }
+
     /// Begins to look for what a failure names as missing, and remembers what changed meanwhile.
     pub(super) fn await_what_is_missing(&mut self, output: &str) {
         let news = self.shared.news_of(self.at, self.server.generation);

@@ -22,7 +22,6 @@ const LATEST: &str = ".dev-crash.log";
 pub(super) struct CrashLog(pub(super) FailureLog);
 
 impl CrashLog {
-    /// Returns the incident.
     pub(super) fn incident(&self) -> IncidentId {
         self.0.incident
     }

@@ -38,6 +38,7 @@ impl ServerCare<'_, '_, '_> {
             TroubleCourse::End => self.clear(AfterEnd::Unwell { ailing, uptime, verifies }),
             TroubleCourse::LeaveRunning => {
                 life.watch.leave_running(millis(uptime));
+                life.was_ill = true;
                 life.verifies = None;
                 let failing = Failing {
                     exit: None,
@@ -54,7 +55,7 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Tells what is wrong with a server that is left running, once.
-    fn is_ill(&mut self, failing: &Failing) {
+    pub(super) fn is_ill(&mut self, failing: &Failing) {
         let evidence = self.examine(failing);
         if failing.verifies.is_none() && self.fails_as_before(&evidence) {
             return;

@@ -2,9 +2,11 @@
 
 use std::time::{Duration, Instant};
 
+use salve_core::class::Class;
 use salve_core::event::{
     Digest, EffectReport, Event, Exit, IncidentEvent, Mode, Proof, RemedyKind, ServerEvent, Stage,
 };
+use salve_core::fingerprint::Hints;
 use salve_core::incident::{DueEffect, Trial};
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::{
@@ -15,6 +17,7 @@ use salve_core::watch::{
 use super::address::FIRST_LOOK;
 use super::awaiting::AwaitingWatch;
 use super::comeback::waits;
+use super::installed::InstalledPackages;
 use super::output_watch::{OutputWatch, found};
 use super::probing::probe;
 use super::servers::ServersShare;
@@ -28,6 +31,10 @@ use crate::heal::{Case, Remark, RunBase, SeenFailure, SubjectContext, millis, sp
 use crate::process::{Ended, Running, Spec};
 use crate::store::StoreError;
 use crate::workspace::Workspace;
+
+/// What is said of a command that goes to the background.
+const LEFT_BEHIND: &str = "the command ended and left processes in the background, which end with \
+                           it; give Salve one that stays in the foreground";
 
 /// One server, and what it may use while it is looked after.
 pub(super) struct ServerCare<'s, 'c, 'a> {
@@ -75,13 +82,18 @@ impl ServerCare<'_, '_, '_> {
             run: self.shared.run.clone(),
         });
         let run = ServerRun::begin(running, since, terms, server.plan.url.clone());
-        server.state = ProcessState::Up(Box::new(ServerRun { verifies, ..run }));
+        let soak = match soak {
+            Soak::Needed => server.plan.timing.soak,
+            Soak::Spared => Duration::ZERO,
+        };
+        server.state = ProcessState::Up(Box::new(ServerRun { verifies, soak, ..run }));
         match verifies {
             None => {
                 base.writer.note(vec![started])?;
-                match has_incident {
-                    true => self.tell_tried_again(),
-                    false => self.remark(&Remark::Started { command }),
+                if has_incident {
+                    self.tell_tried_again()
+                } else {
+                    self.remark(&Remark::Started { command })
                 }
             }
             Some(DueEffect { effect, .. }) => {
@@ -99,7 +111,10 @@ impl ServerCare<'_, '_, '_> {
             let ProcessState::Up(life) = &mut self.server.state else { return Ok(None) };
             let now = millis(life.since.elapsed());
             match life.watch.due(now) {
-                Due::Probe => probe(self),
+                Due::Probe => {
+                    life.asked_from = self.server.capture.written();
+                    probe(self);
+                }
                 Due::At(time) if time <= now => {
                     let turn = life.watch.hear(now, ServerSight::Time);
                     self.turned(turn)?;
@@ -133,8 +148,8 @@ impl ServerCare<'_, '_, '_> {
                 self.server.stirred = Some(what);
                 Ok(())
             }
-            LifeNews::Read { remedy } => {
-                found(self, remedy);
+            LifeNews::Read { found: broken } => {
+                found(self, broken);
                 Ok(())
             }
         }
@@ -170,7 +185,10 @@ impl ServerCare<'_, '_, '_> {
         let url = life.address.as_deref().map(|url| writer.scrubber.scrub(url));
         let verifies = life.verifies.take();
         let after = life.since.elapsed();
-        let status = life.status;
+        let (status, was_ill, soak) = (life.status, life.was_ill, life.soak);
+        let (dir, root) = (&self.server.plan.dir, self.context.base.project.root());
+        // It may be found well twice: without an address, then at one.
+        life.installed = life.installed.take().or_else(|| InstalledPackages::look(dir, root));
         if life.address.is_some() {
             life.look_at = None;
             self.server.has_answered = true;
@@ -180,7 +198,6 @@ impl ServerCare<'_, '_, '_> {
         writer.note(vec![Event::Server(ServerEvent::Up { server, url: url.clone() })])?;
         match verifies {
             Some(effect) => {
-                let soak = self.server.plan.timing.soak;
                 self.remark(&Remark::Verified { url, soak });
                 let proof = self.proof();
                 let report = EffectReport::Verified { proof, symptom: None };
@@ -188,10 +205,12 @@ impl ServerCare<'_, '_, '_> {
                 self.settle_questions("well again after another repair");
             }
             None if self.context.incident(self.at).is_some_and(waits) => {
-                let soak = self.server.plan.timing.soak;
+                life.was_ill = false;
                 self.remark(&Remark::Verified { url, soak });
                 self.tell_came_back();
             }
+            // Its incident is still being looked into; that it is well is told with its end.
+            None if was_ill && self.context.incident(self.at).is_some() => {}
             None => self.remark(&Remark::Well { url, after, status }),
         }
         Ok(())
@@ -243,9 +262,13 @@ impl ServerCare<'_, '_, '_> {
         let (verifies, base) = (life.verifies, &*self.context.base);
         // What an agent does about it is judged by the files too, and reading them takes a while.
         let at_once = base.terms.mode == Mode::Legacy || ended.exit == Exit::Code(0);
-        if at_once && base.care.leftovers(&life.running).is_empty() {
+        let left = base.care.leftovers(&life.running);
+        if at_once && left.is_empty() {
             self.server.state = ProcessState::Down;
             return self.gone(ended, None, verifies);
+        }
+        if ended.exit == Exit::Code(0) && !left.is_empty() {
+            self.context.note(self.at, LEFT_BEHIND);
         }
         self.clear(AfterEnd::Gone { ended, verifies });
         Ok(())
@@ -336,6 +359,9 @@ impl ServerCare<'_, '_, '_> {
             exit: exit.unwrap_or(Exit::Hung),
         });
         let before = vec![stopped];
+        if verifies.is_none() && self.starts_on_free_port(&evidence)? {
+            return Ok(());
+        }
         if verifies.is_none() && self.fails_as_before(&evidence) {
             // The question stands, and nothing was tried.
             let line = evidence.symptom.key_line.clone();
@@ -350,10 +376,19 @@ impl ServerCare<'_, '_, '_> {
 
     /// Finds out what a failure is.
     pub(super) fn examine(&self, failing: &Failing) -> Evidence {
+        let gone = failing.ailing.as_ref().filter(|ailing| match ailing.ailment {
+            ServerTrouble::Impaired => ailing.fault.is_some(),
+            ServerTrouble::NotListening
+            | ServerTrouble::Replaced
+            | ServerTrouble::Hung
+            | ServerTrouble::Unhealthy => false,
+        });
         let mut output = match (&failing.unstarted, &self.server.state) {
             (Some(why), _) => why.clone(),
+            // It was seen beside the server, which need not have written a word about it.
+            (None, _) if gone.is_some() => String::new(),
             // What it wrote while it was well says nothing about its illness.
-            (None, ProcessState::Up(life)) => self.server.capture.tail_since(life.good_until),
+            (None, ProcessState::Up(life)) => self.said_of_illness(life),
             (None, ProcessState::Down | ProcessState::Clearing(_)) => self.server.capture.tail(),
         };
         if let Some(ailing) = &failing.ailing {
@@ -364,6 +399,18 @@ impl ServerCare<'_, '_, '_> {
         let mut found = Evidence::of(&output, exit, base.rules, scrubber);
         found.symptom.tree = failing.tree.filter(|_| self.is_telling(failing));
         found
+    }
+
+    /// Returns what a server that runs said of what is wrong with it: in answering the last look,
+    /// since what it said before may be mended, else since it last answered well.
+    fn said_of_illness(&self, life: &ServerRun) -> String {
+        let capture = &self.server.capture;
+        let last = capture.tail_since(life.asked_from);
+        let rules = self.context.base.rules;
+        match rules.fingerprint(&last, &Hints::default()).class {
+            Class::Unknown => capture.tail_since(life.good_until),
+            _ => last,
+        }
     }
 
     /// Returns whether the files in which a failure came up tell something about progress: those
@@ -382,7 +429,7 @@ impl ServerCare<'_, '_, '_> {
 /// Returns where a server runs, for a thread of its own.
 pub(super) fn place(plan: &ServerPlan, shared: &ServersShare, base: &RunBase<'_>) -> FailurePlace {
     let (root, sandbox) = (base.project.root(), &base.remedies.sandbox);
-    let place = FailurePlace::new(root, &plan.dir, (&plan.argv, &plan.env), sandbox);
+    let place = FailurePlace::new(root, &plan.dir, &plan.argv, &plan.env, sandbox);
     FailurePlace { run: shared.run.as_str().parse().ok(), ..place }
 }
 
@@ -393,8 +440,10 @@ fn told(ailing: &Ailing) -> String {
         ServerTrouble::Replaced => "another process answers in the server's place",
         ServerTrouble::Hung => "the server listens and does not answer",
         ServerTrouble::Unhealthy => "the server does not answer as it should",
-        // Its own words say it.
-        ServerTrouble::Impaired => return String::new(),
+        ServerTrouble::Impaired => {
+            // Without more its own words say it.
+            return ailing.fault.clone().map_or_else(String::new, |fault| format!("{fault}\n"));
+        }
     };
     let fault = ailing.fault.as_deref().unwrap_or("no answer");
     format!("\nsalve: {what} ({fault})\n")
@@ -424,9 +473,14 @@ impl ServerRun {
             look_at: address.is_none().then(|| since + FIRST_LOOK),
             source: Source::Set,
             output: OutputWatch::new(since),
+            installed: None,
+            gone_told: false,
+            was_ill: false,
+            soak: Duration::ZERO,
             address,
             fault: None,
             good_until: 0,
+            asked_from: 0,
             status: None,
             reload: SelfReload::Unknown,
             verifies: None,

@@ -11,8 +11,10 @@ mod comeback;
 mod crash_log;
 mod crash_log_writer;
 mod illness;
+mod installed;
 mod life;
 mod lock;
+mod neighbour;
 mod output_watch;
 mod plan;
 mod probing;
@@ -32,7 +34,9 @@ pub use plan::{ServerPlan, ServerTerms, Soak, Timing};
 pub use servers::{Servers, ServersEnd};
 
 use self::awaiting::AwaitingWatch;
+use self::installed::InstalledPackages;
 use crate::heal::right::RunLock;
+use crate::heal::run_environment::RunEnvironment;
 use crate::process::{Capture, Ended, Running};
 
 /// Something that happened to servers.
@@ -90,14 +94,24 @@ pub enum LifeNews {
     },
     /// What it wrote was read.
     Read {
-        /// What would put right what is broken around it, if it told of something.
-        remedy: Option<Digest>,
+        /// What is broken around it, if something is.
+        found: Option<Impairment>,
     },
+}
+
+/// Something that is broken around a server that runs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Impairment {
+    /// What would put it right.
+    remedy: Digest,
+    /// Which of its packages are gone, in words, if that is what is broken.
+    gone: Option<String>,
 }
 
 /// One server and all that is known of it.
 struct CaredServer {
     plan: ServerPlan,
+    environment: RunEnvironment,
     capture: Arc<Capture>,
     state: ProcessState,
     held: Held,
@@ -124,6 +138,8 @@ struct CaredServer {
     stirred: Option<String>,
     /// Files that changed while it ran.
     changed_meanwhile: Vec<PathBuf>,
+    /// The ports that it left to other worktrees of the repository.
+    left_ports: Vec<u16>,
     /// Files that it seems to write itself.
     own_writes: HashSet<PathBuf>,
     /// What its last failure waits for.
@@ -218,12 +234,22 @@ struct ServerRun {
     fault: Option<String>,
     /// How much had been written when it last answered well.
     good_until: u64,
+    /// How much had been written when it was last asked.
+    asked_from: u64,
     /// Its status at the last good answer.
     status: Option<u16>,
     /// Whether it reloads by itself, as far as that was looked at.
     reload: SelfReload,
     /// When what it writes is read.
     output: output_watch::OutputWatch,
+    /// The packages that were there when it was found well.
+    installed: Option<InstalledPackages>,
+    /// Whether it was told that some of them are gone.
+    gone_told: bool,
+    /// How long it has to stay well before that counts.
+    soak: Duration,
+    /// Whether it was ill in this run, and nobody was told that it is well again.
+    was_ill: bool,
     /// The effect that this run verifies.
     verifies: Option<DueEffect>,
 }

@@ -15,7 +15,6 @@ use crate::process::Terminal;
 /// One server that is to run.
 #[derive(Clone, Debug)]
 pub struct ServerPlan {
-    /// Its name.
     pub name: String,
     /// The program and its arguments.
     pub argv: Vec<OsString>,

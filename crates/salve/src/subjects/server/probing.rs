@@ -18,10 +18,13 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
     let care = of.context.base.care.clone();
     let news = of.shared.news_of(of.at, server.generation);
     let is_set = server.plan.url.is_some() || server.plan.path.is_some();
-    let expect = server.plan.expect.clone().unwrap_or_else(|| match is_set {
-        true => Expect::default(),
-        // A page that is not there is an answer all the same, only a broken server is none.
-        false => Expect { status: StatusRange { from: 100, to: 499 }, body: None },
+    let expect = server.plan.expect.clone().unwrap_or_else(|| {
+        if is_set {
+            Expect::default()
+        } else {
+            // A page that is not there is an answer all the same, only a broken server is none.
+            Expect { status: StatusRange { from: 100, to: 499 }, body: None }
+        }
     });
     let health = HealthProbe {
         url: life.address.clone().unwrap_or_default(),

@@ -32,6 +32,7 @@ use crate::heal::files::failed;
 use crate::heal::inbox::{Inbox, NewsQueue, NewsSender};
 use crate::heal::remedies::RemedyWay;
 use crate::heal::right::{NotGiven, RunLock, RunRight};
+use crate::heal::run_environment::{EnvironmentChange, RunEnvironment};
 use crate::heal::{
     AgentManner, Case, OpeningTerms, Presence, Resorts, RunBase, RunEnd, SubjectContext, Subjects,
 };
@@ -107,6 +108,7 @@ impl Servers {
     ) -> Result<(), NotGiven> {
         let held = RunLock::take(&base.project, RunRight::Server(&plan.name), &base.writer.me)?;
         self.all.push(CaredServer {
+            environment: RunEnvironment::new(&plan.env),
             plan,
             capture,
             state: ProcessState::Down,
@@ -123,6 +125,7 @@ impl Servers {
             cause: StartCause::Wanted,
             stirred: None,
             changed_meanwhile: Vec::new(),
+            left_ports: Vec::new(),
             own_writes: HashSet::new(),
             awaiting: None,
             _lock: held,
@@ -297,13 +300,15 @@ impl Subjects for Servers {
     fn may_run_again(&self, at: usize, _: &Case, base: &RunBase<'_>) -> bool {
         let server = &self.all[at];
         match &server.state {
-            // One that is ill and reloads by itself needs no restart; any other has one.
-            ProcessState::Up(life) if life.watch.is_ill() => {
-                life.reload == SelfReload::Unknown && !server.was_restarted_ill
+            // One that is ill and reloads by itself needs no restart; any other has one. One that is
+            // well by now needs none either.
+            ProcessState::Up(life) => {
+                let is_ill = life.watch.is_ill() && life.reload == SelfReload::Unknown;
+                is_ill && !server.was_restarted_ill
             }
             // Where somebody is there, what is missing is waited for; else it is tried as often as
             // it may be before Salve ends.
-            ProcessState::Up(_) | ProcessState::Down | ProcessState::Clearing(_) => {
+            ProcessState::Down | ProcessState::Clearing(_) => {
                 base.presence == Presence::Unattended
                     || !server.awaiting.as_ref().is_some_and(AwaitingWatch::needs_service)
             }
@@ -319,6 +324,15 @@ impl Subjects for Servers {
             }
         };
         Resorts { again: "restart", own }
+    }
+
+    fn takes_variables(&self) -> bool {
+        true
+    }
+
+    fn set_variables(&mut self, at: usize, change: EnvironmentChange<'_>) {
+        let server = &mut self.all[at];
+        server.plan.env = server.environment.change(change);
     }
 
     fn brief(&self, _: usize, brief: &CheckBrief) -> String {
@@ -365,6 +379,7 @@ impl Subjects for Servers {
         look_for_addresses(self, context)?;
         for at in 0..self.all.len() {
             let mut one = self.one(at, context);
+            one.settle_if_well();
             until.extend(output_watch::read(&mut one));
             until.extend(one.watch_over()?);
         }

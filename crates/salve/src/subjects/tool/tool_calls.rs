@@ -65,7 +65,6 @@ pub struct ToolCalls {
     threads: usize,
 }
 
-/// A place for one cause.
 #[derive(Default)]
 struct CausePlace {
     cause: Option<FailureCause>,
@@ -126,8 +125,8 @@ impl ToolCalls {
         let signature = evidence.symptom.signature;
         let is_repeatable = self.means.may_repeat(&call, failing.caller.hints());
         let known = if may_repeat && note.is_none() && is_repeatable {
-            let place = (&base.project, base.writer.store);
-            offers::allowed(base.remedies.known(place, signature, scrubber)?)
+            let store = base.writer.store;
+            offers::allowed(base.remedies.known(&base.project, store, signature, scrubber)?)
         } else {
             Vec::new()
         };
@@ -323,7 +322,7 @@ impl Subjects for ToolCalls {
 
     fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
         let root = base.project.root();
-        FailurePlace::new(root, root, (&[], &[]), &base.remedies.sandbox)
+        FailurePlace::new(root, root, &[], &[], &base.remedies.sandbox)
     }
 
     fn command(&self, at: usize) -> Scrubbed {

@@ -46,9 +46,10 @@ pub(in crate::web) struct MemoryCheckRequest {
 impl MemoryCheckRequest {
     fn text(body: &Bytes) -> Result<String, HttpProblem> {
         let Self { text } = parse(body)?;
-        match text.trim().is_empty() {
-            true => Err(HttpProblem::bad_request("there is no failure in an empty text")),
-            false => Ok(text),
+        if text.trim().is_empty() {
+            Err(HttpProblem::bad_request("there is no failure in an empty text"))
+        } else {
+            Ok(text)
         }
     }
 }
@@ -195,9 +196,10 @@ fn remedy_changes(
         let (at, by) = (Timestamp::now(), person.clone());
         changes.push(KnowledgeChange::Taught { remedy, at, by });
     }
-    match changes.is_empty() {
-        true => Err(HttpProblem::bad_request("nothing is changed")),
-        false => Ok(changes),
+    if changes.is_empty() {
+        Err(HttpProblem::bad_request("nothing is changed"))
+    } else {
+        Ok(changes)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The HTTP API: everything that the page does, as JSON.
 
+mod answer_link;
 mod incidents;
 mod memory;
 mod servers;
@@ -19,6 +20,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
+pub(super) use answer_link::{AnswerLinkAnswer, AnswerLinkRequest};
 pub(super) use incidents::{AnswerRequest, OrderRequest, RefillRequest, UndoBody};
 pub(super) use memory::{ForgetRequest, MemoryCheckRequest, PromoteRequest, RemedyEditRequest};
 pub(super) use servers::ServerOrderRequest;
@@ -26,13 +28,14 @@ pub(super) use session::{SessionOpened, SessionRequest};
 pub(super) use settings::{AcceptRequest, NoticeTestRequest, RuleWordRequest};
 pub(super) use work::{ControlRequest, LoopOrderRequest};
 
-use super::access::{AccessError, Visitor};
+use super::access::Visitor;
 use super::decide::DecideError;
 use super::pages::ViewQuery;
 use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
 use super::views::{ProjectReader, ViewError};
 use super::{AppState, openapi, security};
+use crate::page_access::AccessError;
 use crate::reading::IncidentNotFound;
 use crate::undo::UndoError;
 use crate::workspace::RestoreError;
@@ -41,6 +44,8 @@ use crate::workspace::RestoreError;
 pub(super) fn open_routes() -> Router<AppState> {
     Router::new()
         .route("/api/session", post(session::open_session))
+        .route("/api/answer-link", post(answer_link::show))
+        .route("/api/answer-link/answer", post(answer_link::answer))
         .route("/healthz", get(healthz))
         .layer(security::body_limit())
 }
@@ -178,10 +183,8 @@ fn json(headers: &HeaderMap, value: &impl Serialize) -> Result<Response, HttpPro
     let tag = format!("\"{}\"", tag.chars().take(16).collect::<String>());
     let known = headers.get(header::IF_NONE_MATCH).and_then(|known| known.to_str().ok());
     let is_known = known.is_some_and(|known| known.split(',').any(|one| one.trim() == tag));
-    let mut response = match is_known {
-        true => StatusCode::NOT_MODIFIED.into_response(),
-        false => body.into_response(),
-    };
+    let mut response =
+        if is_known { StatusCode::NOT_MODIFIED.into_response() } else { body.into_response() };
     let headers = response.headers_mut();
     headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));

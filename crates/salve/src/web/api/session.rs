@@ -8,8 +8,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{parse, written};
+use crate::page_access::AccessRight;
 use crate::web::AppState;
-use crate::web::access::{AccessRight, Visitor};
+use crate::web::access::Visitor;
 use crate::web::problem::HttpProblem;
 
 /// The one-time code that `salve serve` put behind the `#` of the page's address.

@@ -85,9 +85,10 @@ fn csv_table(statistics: &Statistics, table: &str) -> Option<String> {
 fn csv_field(field: &str) -> String {
     let is_formula = field.starts_with(['=', '+', '-', '@', '\t', '\r']);
     let plain = if is_formula { format!("'{field}") } else { field.to_owned() };
-    match plain.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", plain.replace('"', "\"\"")),
-        false => plain,
+    if plain.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", plain.replace('"', "\"\""))
+    } else {
+        plain
     }
 }
 

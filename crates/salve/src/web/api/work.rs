@@ -33,7 +33,7 @@ pub(super) async fn work(
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::web) struct ControlRequest {
     /// The order.
-    action: ControlWord,
+    action: JobControlWord,
     /// The step to go on from, by its id; only with `resume_from_step`.
     #[serde(default)]
     step_id: Option<String>,
@@ -45,7 +45,7 @@ pub(in crate::web) struct ControlRequest {
 /// What a run of a job can be ordered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-enum ControlWord {
+enum JobControlWord {
     /// Begin nothing new.
     Pause,
     /// Go on after a pause.
@@ -63,16 +63,16 @@ enum ControlWord {
 impl ControlRequest {
     fn order(&self, of: &Job) -> Result<JobOrder, HttpProblem> {
         let names_step = self.step_id.is_some() || self.step_index.is_some();
-        if names_step && self.action != ControlWord::ResumeFromStep {
+        if names_step && self.action != JobControlWord::ResumeFromStep {
             return Err(HttpProblem::bad_request("only resume_from_step names a step"));
         }
         Ok(match self.action {
-            ControlWord::Pause => JobOrder::Pause,
-            ControlWord::Resume => JobOrder::Resume,
-            ControlWord::Cancel => JobOrder::Cancel,
-            ControlWord::RetryStep => JobOrder::RetryStep,
-            ControlWord::HardResetStep => JobOrder::HardResetStep,
-            ControlWord::ResumeFromStep => {
+            JobControlWord::Pause => JobOrder::Pause,
+            JobControlWord::Resume => JobOrder::Resume,
+            JobControlWord::Cancel => JobOrder::Cancel,
+            JobControlWord::RetryStep => JobOrder::RetryStep,
+            JobControlWord::HardResetStep => JobOrder::HardResetStep,
+            JobControlWord::ResumeFromStep => {
                 let index = self.step_index.map(|index| index.to_string());
                 let word = self.step_id.as_deref().or(index.as_deref()).unwrap_or_default();
                 let missing = || HttpProblem::bad_request("resume_from_step needs a known step");

@@ -85,6 +85,7 @@ function take(part) {
   const text = data.join('\n');
   if (name === 'section') showHtml(text);
   else if (name === 'problem') show(paragraph(text));
+  else if (name === 'repairs') window.__canvasState = { ...window.__canvasState, repairStatus: JSON.parse(text) };
   else if (name === 'waiting') waiting(Number(text));
   else if (name === 'notices') for (const notice of JSON.parse(text)) toast(notice);
 }

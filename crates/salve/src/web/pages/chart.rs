@@ -7,7 +7,6 @@ use maud::{Markup, html};
 pub(super) struct ChartBar {
     /// What stands below it.
     pub(super) label: String,
-    /// The whole.
     pub(super) whole: u64,
     /// The good part.
     pub(super) part: u64,

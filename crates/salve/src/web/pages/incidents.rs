@@ -88,9 +88,10 @@ fn address(query: &IncidentQuery, before: Option<u64>) -> String {
     parts.extend(query.state.map(|state| format!("state={}", state_name(state))));
     parts.extend(query.subject.map(|kind| format!("subject={}", subject_name(kind))));
     parts.extend(before.map(|before| format!("before={before}")));
-    match parts.is_empty() {
-        true => "/incidents".to_owned(),
-        false => format!("/incidents?{}", parts.join("&")),
+    if parts.is_empty() {
+        "/incidents".to_owned()
+    } else {
+        format!("/incidents?{}", parts.join("&"))
     }
 }
 

@@ -1,5 +1,6 @@
 //! The page's sections as HTML; what the browser shows between header and footer.
 
+mod answer_link;
 mod chart;
 mod incident;
 mod incidents;
@@ -18,6 +19,7 @@ use std::time::Duration;
 use maud::Markup;
 use salve_core::event::SubjectKind;
 
+pub(super) use answer_link::answer_card;
 pub(super) use incident::{ExportedIncident, export_page};
 pub(super) use memory::memory_answer;
 pub(super) use what_if::what_if_answer;

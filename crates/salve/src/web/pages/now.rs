@@ -1,7 +1,7 @@
 //! Everything at a glance: servers, what is being healed, what was said last.
 
 use maud::{Markup, html};
-use salve_core::repair::{Server, ServerState};
+use salve_core::repair::{BrowserError, Server, ServerState};
 
 use super::parts::{ago, badge, budget_line, clock, incident_rows, nothing, phase_line};
 use crate::web::views::{IncidentDetails, NoticeLine, ProjectOverview};
@@ -31,6 +31,12 @@ pub(super) fn page(overview: &ProjectOverview) -> Markup {
                 (nothing("No server has been started here yet.", Some("salve dev -- npm run dev")))
             } @else {
                 div.cards { @for server in &overview.servers { (server_card(server)) } }
+            }
+        }
+        @if !overview.browser_errors.is_empty() {
+            section aria-labelledby="browser" {
+                h2 #browser { "In the browser" }
+                ul.notices { @for error in &overview.browser_errors { (browser_line(error)) } }
             }
         }
         section aria-labelledby="recent" {
@@ -70,6 +76,24 @@ fn notice_line(notice: &NoticeLine) -> Markup {
             span.dim { (clock(notice.at)) }
             a href={ "/incidents/" (notice.incident.short()) } { (visible(&notice.message)) }
             span.dim { (visible(&notice.name)) }
+        }
+    }
+}
+
+fn browser_line(error: &BrowserError) -> Markup {
+    html! {
+        li {
+            span.dim { (clock(error.time)) }
+            span {
+                span.key-line { (visible(&error.message)) }
+                @if error.count > 1 { " (" (error.count) " times)" }
+                br;
+                span.dim {
+                    @if let Some(place) = &error.place { (visible(place)) " · " }
+                    "on " (visible(&error.page))
+                }
+            }
+            span.dim { (visible(&error.server)) }
         }
     }
 }

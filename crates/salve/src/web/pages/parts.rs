@@ -67,6 +67,11 @@ pub(super) fn clock(at: Timestamp) -> String {
     at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
 }
 
+/// Returns a moment with its day, by this machine's clock.
+pub(super) fn local_time(at: Timestamp) -> String {
+    at.to_zoned(TimeZone::system()).strftime("%A %H:%M").to_string()
+}
+
 /// Returns a duration in words that stay short.
 pub(super) fn duration(ms: u64) -> String {
     match ms {

@@ -48,7 +48,7 @@ pub(in crate::web) fn what_if_answer(answer: &WhatIfAnswer) -> Markup {
             }
         }
         @for remedy in &answer.not_judged {
-            p.dim { "Not judged anew, because today’s gate does not say what it said then: " code { (visible(remedy)) } }
+            p.dim { "Not judged again, because today’s gate does not say what it said then: " code { (visible(remedy)) } }
         }
     }
 }

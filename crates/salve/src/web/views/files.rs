@@ -6,10 +6,11 @@ use std::path::Path;
 
 use salve_core::id::IncidentId;
 use salve_core::repair;
+use salve_core::scrub::Scrubber;
 use serde::Serialize;
 
 use super::{ProjectReader, ViewError};
-use crate::workspace::{self, Name, Workspace};
+use crate::workspace::{AttemptChange, Workspace};
 
 /// How much of the end of a log is shown.
 const LOG_BYTES: u64 = 128 * 1024;
@@ -42,41 +43,43 @@ impl ProjectReader {
     pub(in crate::web) fn evidence(&mut self, given: &str) -> Result<Option<TextTail>, ViewError> {
         let view = self.incident_view(given)?;
         let path = repair::evidence_path(view.subject().kind, view.id());
-        self.tail(&self.project().root().join(&path), path)
+        tail_of(self.scrubber(), &self.project().root().join(&path), path)
     }
 
     /// Returns the end of a server's log, if there is one.
     pub(in crate::web) fn server_log(&self, server: &str) -> Result<Option<TextTail>, ViewError> {
         let path = self.project().log(server);
         let shown = path.strip_prefix(self.project().root()).unwrap_or(&path);
-        self.tail(&path, shown.display().to_string())
-    }
-
-    fn tail(&self, path: &Path, shown: String) -> Result<Option<TextTail>, ViewError> {
-        match read_tail(path) {
-            Ok((text, first_offset)) => {
-                let text = self.scrubber().scrub(&text).into_string();
-                let lines = text.lines().map(str::to_owned).collect();
-                Ok(Some(TextTail { path: shown, is_cut: first_offset > 0, first_offset, lines }))
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(error) => Err(ViewError::File(shown, error)),
-        }
+        tail_of(self.scrubber(), &path, shown.display().to_string())
     }
 
     /// Returns what each attempt of an incident changed, as far as snapshots are kept.
     pub(in crate::web) fn diffs(&mut self, id: IncidentId) -> Result<Vec<AttemptDiff>, ViewError> {
         let kept = Workspace::open(self.project())?;
         let mut diffs = Vec::new();
-        for after in kept.names(id)?.iter().filter(|one| one.moment == workspace::Moment::After) {
-            let before = kept.load(Name::before(id, after.attempt))?;
-            let (Some(before), Some(after)) = (before, kept.load(*after)?) else { continue };
+        for AttemptChange { before, after } in kept.attempt_changes(id)? {
+            let (Some(before), Some(after)) = (kept.load(before)?, kept.load(after)?) else {
+                continue;
+            };
             let patch = self.scrubber().scrub(&kept.diff(&before, &after)?).into_string();
             if !patch.is_empty() {
                 diffs.push(AttemptDiff { attempt: before.name().attempt, patch });
             }
         }
         Ok(diffs)
+    }
+}
+
+/// Returns the end of a file without its secrets, if there is one.
+fn tail_of(scrubber: &Scrubber, path: &Path, shown: String) -> Result<Option<TextTail>, ViewError> {
+    match read_tail(path) {
+        Ok((text, first_offset)) => {
+            let text = scrubber.scrub(&text).into_string();
+            let lines = text.lines().map(str::to_owned).collect();
+            Ok(Some(TextTail { path: shown, is_cut: first_offset > 0, first_offset, lines }))
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(ViewError::File(shown, error)),
     }
 }
 

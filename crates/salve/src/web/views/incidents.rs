@@ -88,7 +88,7 @@ impl ProjectReader {
         };
         let mut rows = Vec::new();
         for row in &wanted {
-            let row = self.row(row)?;
+            let row = incident_row(self, row)?;
             if query.state.is_none_or(|state| state.is(row.state)) {
                 rows.push(row);
             }
@@ -101,37 +101,40 @@ impl ProjectReader {
         let next_before = rows.last().filter(|_| more).map(|row| row.opened_seq);
         Ok(IncidentPage { incidents: rows, next_before })
     }
+}
 
-    /// Returns a row; an incident that is not over is replayed to tell how it stands.
-    fn row(&mut self, row: &IndexedIncident) -> Result<IncidentRow, ViewError> {
-        let (state, proof) = match row.ending.map(|ending| ending.outcome) {
-            Some(IncidentOutcome::Recovered(proof)) => (RepairStanding::Recovered, Some(proof)),
-            Some(outcome) => (RepairStanding::of_outcome(outcome), None),
-            None => {
-                let view = match self.store()? {
-                    Some(store) => incident_view(store.journal(), row.id)?,
-                    None => None,
-                };
-                let now = view.map(|view| repair_state(&view, self.scrubber()));
-                now.map_or((RepairStanding::Healing, None), |now| (now.state, now.proof))
-            }
-        };
-        Ok(IncidentRow {
-            id: row.id,
-            opened_seq: row.opened_seq,
-            subject: row.subject,
-            name: row.name.clone(),
-            class: row.class.to_string(),
-            signature: row.signature,
-            key_line: row.key_line.clone(),
-            state,
-            proof,
-            opened_at: row.opened_at,
-            ended_at: row.ending.map(|ending| ending.at),
-            applied: row.applied,
-            spent: row.spent(),
-        })
-    }
+/// Returns a row; an incident that is not over is replayed to tell how it stands.
+fn incident_row(
+    reader: &mut ProjectReader,
+    row: &IndexedIncident,
+) -> Result<IncidentRow, ViewError> {
+    let (state, proof) = match row.ending.map(|ending| ending.outcome) {
+        Some(IncidentOutcome::Recovered(proof)) => (RepairStanding::Recovered, Some(proof)),
+        Some(outcome) => (RepairStanding::of_outcome(outcome), None),
+        None => {
+            let view = match reader.store()? {
+                Some(store) => incident_view(store.journal(), row.id)?,
+                None => None,
+            };
+            let now = view.map(|view| repair_state(&view, reader.scrubber()));
+            now.map_or((RepairStanding::Healing, None), |now| (now.state, now.proof))
+        }
+    };
+    Ok(IncidentRow {
+        id: row.id,
+        opened_seq: row.opened_seq,
+        subject: row.subject,
+        name: row.name.clone(),
+        class: row.class.to_string(),
+        signature: row.signature,
+        key_line: row.key_line.clone(),
+        state,
+        proof,
+        opened_at: row.opened_at,
+        ended_at: row.ending.map(|ending| ending.at),
+        applied: row.applied,
+        spent: row.spent(),
+    })
 }
 
 impl IncidentQuery {

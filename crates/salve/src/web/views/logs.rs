@@ -45,7 +45,6 @@ pub(in crate::web) struct LogView {
     pub(in crate::web) lines: Vec<LogViewLine>,
 }
 
-/// One line of a log.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct LogViewLine {
@@ -53,7 +52,6 @@ pub(in crate::web) struct LogViewLine {
     pub(in crate::web) offset: u64,
     /// The line as it was written, colours included.
     pub(in crate::web) text: String,
-    /// Whether it tells of a failure.
     pub(in crate::web) is_failure: bool,
 }
 

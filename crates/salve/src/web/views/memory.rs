@@ -57,7 +57,6 @@ pub(in crate::web) struct KnownFailureRow {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct UsagePatternRow {
-    /// The pattern.
     pub(in crate::web) pattern: UsagePattern,
     /// How sure it is now.
     pub(in crate::web) confidence: Confidence,
@@ -71,7 +70,6 @@ pub(in crate::web) struct UsagePatternRow {
 pub(in crate::web) enum PatternStage {
     /// It only watches.
     Watching,
-    /// It warns.
     Warning,
     /// It warns most strongly, and blocks where that is wanted.
     Strongest,
@@ -109,7 +107,7 @@ impl ProjectReader {
         };
         let config = self.config()?;
         let scrubber = self.scrubber().clone();
-        let user = self.user_store()?;
+        let user = user_store()?;
         let store = match query.owner {
             MemoryOwner::Project => self.store()?,
             MemoryOwner::User => user.as_ref(),
@@ -138,7 +136,7 @@ impl ProjectReader {
         let scrubber = self.scrubber().clone();
         let text = scrubber.scrub(&window.finish()).into_string();
         let print = rules.fingerprint(&text, &Hints::default());
-        let user = if config.settings.memory.user { self.user_store()? } else { None };
+        let user = if config.settings.memory.user { user_store()? } else { None };
         let learned = |store| Learned::new(store, &scrubber, rules);
         let user = user.as_ref().map(learned);
         let project = self.store()?.map(learned);
@@ -146,12 +144,12 @@ impl ProjectReader {
         let question = MemoryQuestion { print: &print, text: &text, tool: None, near: NEAR, now };
         Ok(MemoryAnswer::of(&question, project.as_ref(), user.as_ref())?)
     }
+}
 
-    /// Opens the user's own memory, if there is one.
-    pub(in crate::web) fn user_store(&self) -> Result<Option<Store>, ViewError> {
-        let Some(dir) = crate::dirs::data() else { return Ok(None) };
-        Ok(Store::open_existing(&Project::of_user(dir))?)
-    }
+/// Opens the user's own memory, if there is one.
+fn user_store() -> Result<Option<Store>, ViewError> {
+    let Some(dir) = crate::dirs::data() else { return Ok(None) };
+    Ok(Store::open_existing(&Project::of_user(dir))?)
 }
 
 /// Returns the failures that are wanted, and what to pass over for the next page.

@@ -76,6 +76,8 @@ pub(in crate::web) struct ProjectReader {
     waiting: usize,
     /// The journal's last entry then, and when that was.
     waiting_at: Option<(u64, Instant)>,
+    /// How repairs stand, as JSON, and the journal's last entry then.
+    repairs: Option<(u64, String)>,
 }
 
 /// One incident with everything that its page shows.
@@ -96,7 +98,7 @@ impl ProjectReader {
     /// Makes a reader; a project without a store stays without.
     pub(in crate::web) fn new(name: String, watched: WatchedProject) -> Self {
         let index = IncidentIndex::default();
-        Self { name, watched, store: None, index, waiting: 0, waiting_at: None }
+        Self { name, watched, store: None, index, waiting: 0, waiting_at: None, repairs: None }
     }
 
     /// Returns the project.

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::PersonQuestion;
+use salve_core::event::{Actor, Draft, Event, PageFailure, PersonQuestion, ServerEvent};
 use salve_core::id::IncidentId;
 use salve_core::incident::RepairPhase;
 use salve_core::overview::Statistics;
-use salve_core::repair::{QuestionDetail, Server};
+use salve_core::repair::{self, BrowserError, QuestionDetail, Server};
 use serde::Serialize;
 
 use super::{
@@ -16,7 +16,8 @@ use super::{
     WaitingSettings,
 };
 use crate::heal::rule_list::RuleListRow;
-use crate::reading::{incident_view, servers_under_care};
+use crate::process;
+use crate::reading::{RepairMoment, incident_view, servers_under_care};
 
 /// Something that was said about an incident, for the list of notices and for toasts.
 #[derive(Clone, Debug, Serialize)]
@@ -87,6 +88,7 @@ pub(in crate::web) struct ProjectOverview {
     pub(in crate::web) open: Vec<IncidentDetails>,
     pub(in crate::web) recent: Vec<IncidentRow>,
     pub(in crate::web) notices: Vec<NoticeLine>,
+    pub(in crate::web) browser_errors: Vec<BrowserError>,
 }
 
 impl ProjectOverview {
@@ -140,6 +142,46 @@ impl ProjectReader {
         Ok(said.collect())
     }
 
+    /// Returns how the servers' repairs stand, as `canvas_get_repair_status` says it; one answer
+    /// serves everybody who asks until the journal has more.
+    pub(in crate::web) fn repair_status(&mut self) -> Result<String, ViewError> {
+        let last = self.last_seq()?;
+        if let Some((seq, known)) = &self.repairs
+            && *seq == last
+        {
+            return Ok(known.clone());
+        }
+        let moment = self.repair_moment()?;
+        let status = repair::status(&moment.repairs, &moment.scene(None));
+        let told = serde_json::to_string(&status).unwrap_or_default();
+        self.repairs = Some((last, told.clone()));
+        Ok(told)
+    }
+
+    fn repair_moment(&mut self) -> Result<RepairMoment, ViewError> {
+        let (urls, scrubber) = (self.watched.urls.clone(), self.scrubber().clone());
+        let Some(store) = self.store()? else { return Ok(RepairMoment::default()) };
+        Ok(RepairMoment::read(store.journal(), &urls, &scrubber)?)
+    }
+
+    /// Returns what failed in the browser since the servers were started last.
+    fn browser_errors(&mut self) -> Result<Vec<BrowserError>, ViewError> {
+        let moment = self.repair_moment()?;
+        Ok(repair::browser_errors(&moment.page_failures, &moment.scene(None)))
+    }
+
+    /// Writes what a page of a server reports.
+    pub(in crate::web) fn keep_page_failure(
+        &mut self,
+        failure: PageFailure,
+    ) -> Result<(), ViewError> {
+        let by = Actor::Salve(process::this(self.scrubber()));
+        let event = Event::Server(ServerEvent::PageFailed(failure));
+        let Some(store) = self.store()? else { return Ok(()) };
+        store.journal().append(Draft { at: Timestamp::now(), by, incident: None, event })?;
+        Ok(())
+    }
+
     /// Returns everything that waits for a person.
     pub(in crate::web) fn person_needs(&mut self) -> Result<PersonNeeds, ViewError> {
         let open = self.open_incidents()?;
@@ -188,6 +230,7 @@ impl ProjectReader {
             root: self.project().root().display().to_string(),
             last_seq: self.last_seq()?,
             servers: self.servers()?,
+            browser_errors: self.browser_errors()?,
             open,
             recent,
             notices,

@@ -78,14 +78,13 @@ impl ProjectReader {
     ) -> Result<WhatIfAnswer, ViewError> {
         let id = self.incident_view(given)?.id();
         let flags = request.flags();
-        let policies = match flags.is_empty() {
-            true => None,
-            false => {
-                let mut sources = self.watched.sources.clone();
-                sources.flags.extend(flags);
-                let wrong = |error: config::LoadError| ViewError::Settings(error.to_string());
-                Some((self.config()?.policy, config::load(&sources).map_err(wrong)?.policy))
-            }
+        let policies = if flags.is_empty() {
+            None
+        } else {
+            let mut sources = self.watched.sources.clone();
+            sources.flags.extend(flags);
+            let wrong = |error: config::LoadError| ViewError::Settings(error.to_string());
+            Some((self.config()?.policy, config::load(&sources).map_err(wrong)?.policy))
         };
         let root = self.project().root().to_owned();
         let scrubber = self.scrubber().clone();

@@ -41,7 +41,6 @@ pub(in crate::web) struct JobRow {
     pub(in crate::web) files: String,
 }
 
-/// One step of a job.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct JobStepRow {
@@ -76,7 +75,6 @@ pub(in crate::web) struct FailedAttemptRow {
     pub(in crate::web) summary: String,
 }
 
-/// One loop.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct LoopRow {

@@ -129,8 +129,8 @@ pub(super) fn put_back(
     match part {
         GitPart::Repository => Ok(()),
         GitPart::Head => give(&was.join("HEAD"), &own.join("HEAD")),
-        GitPart::Refs => put_refs((kept, common, top), |name| name != STASH),
-        GitPart::Stash => put_refs((kept, common, top), |name| name == STASH),
+        GitPart::Refs => put_refs(kept, common, top, |name| name != STASH),
+        GitPart::Stash => put_refs(kept, common, top, |name| name == STASH),
         GitPart::Index => put_index(&was, &own),
         GitPart::Settings => {
             SETTINGS.iter().try_for_each(|name| give(&kept.join(name), &common.join(name)))
@@ -188,7 +188,9 @@ fn refs(git: &Git) -> Result<BTreeMap<String, String>, WorkspaceError> {
 
 /// Sets those refs to what they were, each only if nobody changes it at the same time.
 fn put_refs(
-    (kept, common, top): (&Path, &Path, &Path),
+    kept: &Path,
+    common: &Path,
+    top: &Path,
     which: impl Fn(&str) -> bool,
 ) -> Result<(), WorkspaceError> {
     let git = Git::at(top);

@@ -147,9 +147,10 @@ impl GitGuard {
             return Ok(vec!["the repository was damaged; what was gone is back".to_owned()]);
         }
         self.replace()?;
-        Ok(vec![match was_there {
-            true => "the repository was damaged and is back as it was".to_owned(),
-            false => "the repository was deleted and is back".to_owned(),
+        Ok(vec![if was_there {
+            "the repository was damaged and is back as it was".to_owned()
+        } else {
+            "the repository was deleted and is back".to_owned()
         }])
     }
 

@@ -11,9 +11,11 @@ use salve_core::sealed_path::SealedPath;
 
 use super::upper::UpperContent;
 use super::{LayerGround, PrivateLayer};
+use crate::workspace::discard::put_discarded_back;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::pipe;
 use crate::workspace::ignored::is_program_data;
+use crate::workspace::keep::KeepPlace;
 use crate::workspace::scan::{Scanner, Walk, is_always_derived};
 use crate::workspace::tree::{Rel, WorkingTree, show};
 use crate::workspace::{Measured, Moment, Snapshot, Workspace, keep, measure};
@@ -25,6 +27,9 @@ pub struct LayerChange {
     pub measured: Measured,
     /// Sealed paths that the agent wanted to change; they are left out.
     pub sealed: Vec<String>,
+    /// What it threw away of the user's work that is not committed, as `git stash` does; it is left
+    /// out.
+    pub discarded: Vec<String>,
     /// How many files it made that tools make again: caches, build output, installed packages. They
     /// are left out too.
     pub derived: usize,
@@ -69,7 +74,7 @@ impl Sorter<'_> {
 
 impl Workspace {
     /// Measures what was changed in a layer since the snapshot it was made with, and keeps the state
-    /// that taking it over would lead to.
+    /// that taking it over would lead to, as [`Moment::InLayer`].
     ///
     /// It may be asked at any time; what counts is asked after the agent has ended with all that it
     /// started.
@@ -90,13 +95,15 @@ impl Workspace {
         // It reads what was written, by the same names as in the real tree.
         let upper =
             Scanner::new(place.to_path_buf(), git, self.scanner.format, self.scanner.limits);
-        let name = before.name.at(Moment::After);
+        let name = before.name.at(Moment::InLayer);
         let mut after = Snapshot { name, ..before.clone() };
         let is_seen = |path: &OsStr| sorter.part(path) == UpperPathKind::Seen;
         change_tree(&mut after.tree, &content, &upper, is_seen);
         change_dirs(&mut after.tree, &content, is_seen);
         let is_ignored = |path: &OsStr| sorter.part(path) == UpperPathKind::Ignored;
         change_tree(&mut after.ignored.tree, &content, &upper, is_ignored);
+        let discarded = put_discarded_back(self, before, &mut after)?;
+        let discarded = discarded.iter().map(|path| show(path)).collect();
         let sealed = sealed_paths(&self.scanner.root, place, &content);
         let derived =
             content.written.iter().filter(|path| sorter.part(path) == UpperPathKind::Derived);
@@ -105,7 +112,7 @@ impl Workspace {
         let files = self.compare(before, &after)?;
         let ignored = self.compare_ignored(before, &after)?;
         let measured = Measured { change: measure::total(&files), files, ignored, after };
-        Ok(LayerChange { measured, sealed, derived })
+        Ok(LayerChange { measured, sealed, discarded, derived })
     }
 
     fn upper_content(&self, ground: &LayerGround) -> Result<UpperContent, WorkspaceError> {
@@ -124,10 +131,13 @@ impl Workspace {
         let Snapshot { name, tree, ignored } = &mut state;
         if !ignored.tree.items.is_empty() || self.vault.existing().is_some() {
             let (store, at) = (self.vault.open()?, name.to_ignored_ref());
-            keep::keep(from, (&store, &at), (*name, None), &mut ignored.tree)?;
+            let place = KeepPlace { store: &store, at: &at, name: *name, base: None };
+            keep::keep(from, &place, &mut ignored.tree)?;
         }
         let at = name.to_ref();
-        keep::keep(from, (&self.scanner.git, &at), (*name, self.scanner.base().as_ref()), tree)?;
+        let (store, base) = (&self.scanner.git, self.scanner.base());
+        let place = KeepPlace { store, at: &at, name: *name, base: base.as_ref() };
+        keep::keep(from, &place, tree)?;
         Ok(state)
     }
 
@@ -166,9 +176,24 @@ impl Workspace {
         let content = self.upper_content(&layer.ground)?;
         let ignored = self.ignored_among(content.touched())?;
         let sorter = Sorter { before, ignored, place };
+        let kept = self.load(before.name.at(Moment::InLayer))?;
+        let is_as_before = |path: &Rel| {
+            let is_there = content.written.contains(path) || content.gone.contains(path);
+            is_there
+                && kept.as_ref().is_some_and(|kept| {
+                    kept.tree.items.contains_key(path)
+                        && kept.tree.items.get(path) == before.tree.items.get(path)
+                        || kept.ignored.tree.items.contains_key(path)
+                            && kept.ignored.tree.items.get(path)
+                                == before.ignored.tree.items.get(path)
+                })
+        };
         let is_out = |path: &&Rel| match sorter.part(path) {
             UpperPathKind::Sealed | UpperPathKind::Derived => true,
-            UpperPathKind::Seen | UpperPathKind::Ignored => false,
+            // What was thrown away is put back by showing what lies below.
+            UpperPathKind::Seen | UpperPathKind::Ignored => {
+                is_as_before(path) && matches!(layer.ground, LayerGround::Overlay { .. })
+            }
         };
         for path in content.touched().filter(is_out) {
             remove(&place.join(path)).map_err(WorkspaceError::io(place.join(path)))?;
@@ -231,9 +256,12 @@ fn sealed_paths(real: &Path, place: &Path, content: &UpperContent) -> Vec<String
             Some(SealedPath::Git | SealedPath::Agent | SealedPath::Editor) => true,
         }
     };
-    let differs = |path: &&Rel| match content.written.contains(*path) {
-        true => fs::read(real.join(path)).ok() != fs::read(place.join(path)).ok(),
-        false => real.join(path).symlink_metadata().is_ok(),
+    let differs = |path: &&Rel| {
+        if content.written.contains(*path) {
+            fs::read(real.join(path)).ok() != fs::read(place.join(path)).ok()
+        } else {
+            real.join(path).symlink_metadata().is_ok()
+        }
     };
     let told = content.touched().filter(is_told).filter(differs);
     told.map(|path| show(path)).collect()

@@ -9,22 +9,26 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File};
-use std::io::{self, Read as _, Write as _};
-use std::os::fd::AsRawFd as _;
+use std::io::{self, PipeReader, Read as _, Write as _};
+use std::os::fd::{AsRawFd as _, OwnedFd};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::{Child, Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use landlock::{ABI, Access as _, Ruleset, RulesetAttr as _, Scope};
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use rustix::process::{Signal, WaitOptions};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::process::{
+    Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper,
+};
 use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::plan::{LayerPlan, PlanKind};
 use super::{hidden, launcher, mounts};
+use crate::process::keeper;
 use crate::sandbox::Writes;
 
 /// The word by which this program knows that it is the outer process of a layer.
@@ -35,6 +39,11 @@ const INNER: &str = "layered-inside";
 const REFUSED: u8 = 126;
 /// What is added to the number of the signal that ended a command.
 const SIGNALLED: i32 = 128;
+
+/// What is done when the command has to end with Salve.
+const ENDING: &str = "ending with Salve";
+/// What is done while the command runs.
+const WAITING: &str = "waiting for the command";
 
 /// What root needs to work on files of others; without the rest even root gains nothing.
 const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
@@ -87,38 +96,89 @@ fn run_outer(file: &Path) -> Result<ExitCode, LayerRefusal> {
     let plan = read_plan(&told).map_err(LayerRefusal::of("reading what to do"))?;
     // Whoever wrote it removes the directory; the command needs not see it.
     let _ = fs::remove_file(file);
-    let overlays = match &plan.kind {
-        PlanKind::Overlay { overlays } => overlays,
-        PlanKind::Copy => return Err(become_confined(&plan)),
-    };
+    let owner = owner(&plan)?;
     // Ending it is asked of the command itself: ended first, this process would take it along.
     let noted = Arc::new(AtomicBool::new(false));
     for signal in [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT] {
         signal_hook::flag::register(signal, Arc::clone(&noted))
             .map_err(LayerRefusal::of("waiting for signals"))?;
     }
-    leave_namespaces()?;
-    mounts::mount_all(&plan, overlays)?;
-    let mut inner = inner_command(&told)?;
-    let status = inner.status().map_err(LayerRefusal::of("starting inside"))?;
+    match &plan.kind {
+        PlanKind::Overlay { caches, overlays } => {
+            leave_namespaces()?;
+            mounts::mount_all(&plan, caches, overlays)?;
+            pass_on_rights()?;
+        }
+        // Without a namespace that ends as one, what it leaves behind falls to this process.
+        PlanKind::Copy => set_child_subreaper(Some(getpid())).map_err(LayerRefusal::of(ENDING))?,
+    }
+    let (alive, _our_end) = io::pipe().map_err(LayerRefusal::of("starting inside"))?;
+    let mut inner =
+        inner_command(&told, &alive)?.spawn().map_err(LayerRefusal::of("starting inside"))?;
+    wait_with(&owner, &inner)?;
+    // It has ended, or its owner has; with it goes all that is in its namespace.
+    let _ = inner.kill();
+    let status = inner.wait().map_err(LayerRefusal::of(WAITING))?;
+    if plan.kind == PlanKind::Copy {
+        keeper::end_descendants();
+    }
     Ok(exit_code(status.code().or(status.signal().map(|signal| SIGNALLED + signal))))
 }
 
-/// Returns the command that goes on inside, with the right to show its processes.
-fn inner_command(told: &File) -> Result<Command, LayerRefusal> {
+/// Returns a handle on the process that started this one, if it is still that.
+fn owner(plan: &LayerPlan) -> Result<OwnedFd, LayerRefusal> {
+    let parent = || rustix::process::getppid().filter(|pid| is_number(*pid, plan.owner));
+    let pid = parent().ok_or("Salve has ended").map_err(LayerRefusal::of(ENDING))?;
+    let handle = pidfd_open(pid, PidfdFlags::empty()).map_err(LayerRefusal::of(ENDING))?;
+    // Only now it is sure that the handle is not of another with its number.
+    parent().map(|_| handle).ok_or("Salve has ended").map_err(LayerRefusal::of(ENDING))
+}
+
+fn is_number(pid: Pid, number: u32) -> bool {
+    pid.as_raw_nonzero().get().unsigned_abs() == number
+}
+
+/// Waits until the inner process has ended, or the owner of the layer.
+///
+/// The kernel's signal on a parent's death comes when the *thread* ends that had started the process,
+/// so it is no use to the outer one: threads of Salve come and go.
+fn wait_with(owner: &OwnedFd, inner: &Child) -> Result<(), LayerRefusal> {
+    let pid = i32::try_from(inner.id()).ok().and_then(Pid::from_raw);
+    let pid = pid.ok_or("it has no number").map_err(LayerRefusal::of(WAITING))?;
+    let inner = pidfd_open(pid, PidfdFlags::empty()).map_err(LayerRefusal::of(WAITING))?;
+    loop {
+        let mut ends = [PollFd::new(owner, PollFlags::IN), PollFd::new(&inner, PollFlags::IN)];
+        match poll(&mut ends, None) {
+            Ok(_) => return Ok(()),
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(LayerRefusal::of(WAITING)(error)),
+        }
+    }
+}
+
+/// Lets the command that goes on inside show its processes.
+fn pass_on_rights() -> Result<(), LayerRefusal> {
+    let refusal = || LayerRefusal::of("starting inside");
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let own = rustix::thread::capabilities(None).map_err(refusal())?;
+    let kept = own.inheritable | CapabilitySet::SYS_ADMIN;
+    let sets = CapabilitySets { inheritable: kept, ..own };
+    rustix::thread::set_capabilities(None, sets).map_err(refusal())?;
+    rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
+        .map_err(refusal())?;
+    Ok(())
+}
+
+/// Returns the command that goes on inside.
+fn inner_command(told: &File, alive: &PipeReader) -> Result<Command, LayerRefusal> {
     let refusal = || LayerRefusal::of("starting inside");
     rustix::fs::seek(told, rustix::fs::SeekFrom::Start(0)).map_err(refusal())?;
     // By the handle: where the file lay, nothing is to be seen any more.
     rustix::io::fcntl_setfd(told, rustix::io::FdFlags::empty()).map_err(refusal())?;
-    if !rustix::process::geteuid().is_root() {
-        let own = rustix::thread::capabilities(None).map_err(refusal())?;
-        let kept = own.inheritable | CapabilitySet::SYS_ADMIN;
-        let sets = CapabilitySets { inheritable: kept, ..own };
-        rustix::thread::set_capabilities(None, sets).map_err(refusal())?;
-        rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
-            .map_err(refusal())?;
-    }
-    let number = told.as_raw_fd().to_string();
+    rustix::io::fcntl_setfd(alive, rustix::io::FdFlags::empty()).map_err(refusal())?;
+    let number = format!("{}/{}", told.as_raw_fd(), alive.as_raw_fd());
     let (argv, env) = launcher(INNER, OsStr::new(&number));
     let mut words = argv.iter();
     let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));
@@ -149,16 +209,31 @@ fn leave_namespaces() -> Result<(), LayerRefusal> {
         .map_err(LayerRefusal::of("separating the mounts"))
 }
 
-fn run_inner(number: &Path) -> Result<ExitCode, LayerRefusal> {
-    let handle = Path::new("/proc/self/fd").join(number);
-    let told = File::open(&handle).map_err(LayerRefusal::of("reading what to do"))?;
-    let plan = read_plan(&told).map_err(LayerRefusal::of("reading what to do"))?;
-    if let Some(number) = number.to_str().and_then(|number| number.parse().ok()) {
-        // The command has no use for it.
+fn run_inner(numbers: &Path) -> Result<ExitCode, LayerRefusal> {
+    let numbers: Vec<i32> =
+        numbers.iter().filter_map(|number| number.to_str()?.parse().ok()).collect();
+    let [told, alive] = numbers[..] else {
+        return Err(LayerRefusal::of("reading what to do")("no handle on it"));
+    };
+    let open = |number: i32| File::open(format!("/proc/self/fd/{number}"));
+    let plan = open(told).and_then(|told| read_plan(&told));
+    let plan = plan.map_err(LayerRefusal::of("reading what to do"))?;
+    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
+        .map_err(LayerRefusal::of(ENDING))?;
+    // The signal tells of a death from here on only; the pipe tells of an earlier one.
+    let pipe = open(alive).map_err(LayerRefusal::of(ENDING))?;
+    let mut ends = [PollFd::new(&pipe, PollFlags::IN)];
+    if poll(&mut ends, Some(&Timespec::default())).map_err(LayerRefusal::of(ENDING))? > 0 {
+        return Err(LayerRefusal::of(ENDING)("Salve has ended"));
+    }
+    // The command has no use for either.
+    for number in [told, alive] {
         let _ = nix::unistd::close::<i32>(number);
     }
-    rustix::process::set_parent_process_death_signal(Some(Signal::KILL))
-        .map_err(LayerRefusal::of("ending with Salve"))?;
+    drop(pipe);
+    if plan.kind == PlanKind::Copy {
+        return Err(become_confined(&plan));
+    }
     mounts::mount_processes();
     give_up_rights()?;
     let child = command(&plan).spawn().map_err(LayerRefusal::of("starting the command"))?;
@@ -177,7 +252,7 @@ fn wait_for(child: u32) -> Result<ExitCode, LayerRefusal> {
                 return Ok(exit_code(status.exit_status().or(signal)));
             }
             Ok(_) | Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(LayerRefusal::of("waiting for the command")(error)),
+            Err(error) => return Err(LayerRefusal::of(WAITING)(error)),
         }
     }
 }

@@ -54,16 +54,20 @@ fn usual_bases() -> Vec<PathBuf> {
     let user = rustix::process::geteuid().as_raw();
     let name = format!("salve-layers-{user}");
     let cache = dirs::cache().map(|cache| cache.join("layers"));
-    let others = [std::env::temp_dir(), "/var/tmp".into(), "/dev/shm".into()];
-    cache.into_iter().chain(others.map(|dir| dir.join(&name))).collect()
+    let bases = cache.into_iter().chain([Path::new("/dev/shm").join(name)]);
+    // Temporary files are covered by an overlay themselves, and none may lie in what it covers.
+    let temporary = super::temporary_places();
+    bases.filter(|base| !temporary.iter().any(|place| base.starts_with(place))).collect()
 }
 
 /// Makes a layer with its upper directory in `base`, and looks whether a write stays in it.
 fn works_in(base: &Path) -> Result<bool, WorkspaceError> {
     let lair = ScratchDir::claim(base)?;
-    let place = lair.dir().join("place");
     let io = WorkspaceError::io;
-    fs::create_dir(&place).map_err(io(&place))?;
+    // Not in `base`: devices are covered too, and memory lies among them.
+    let temporary = std::env::temp_dir();
+    let held = tempfile::tempdir().map_err(io(&temporary))?;
+    let place = held.path().to_path_buf();
     fs::write(place.join("old"), "old").map_err(io(&place))?;
     let (upper, work) = overlay_dirs(lair.dir(), &place, "trial")?;
     let [place_word, upper_word, work_word] =
@@ -74,7 +78,7 @@ fn works_in(base: &Path) -> Result<bool, WorkspaceError> {
     let plan = LayerPlan {
         argv: [TRIAL, "-c", script].map(OsString::from).to_vec(),
         dir: place.clone().into_os_string(),
-        kind: PlanKind::Overlay { overlays: vec![overlay] },
+        kind: PlanKind::Overlay { caches: Vec::new(), overlays: vec![overlay] },
         writable: Vec::new(),
         // The trial itself may lie among what is hidden.
         hidden: hidden::places()
@@ -82,6 +86,7 @@ fn works_in(base: &Path) -> Result<bool, WorkspaceError> {
             .filter(|hidden| !place.starts_with(hidden))
             .map(PathBuf::into_os_string)
             .collect(),
+        owner: std::process::id(),
     };
     let file = lair.dir().join("plan");
     let told = serde_json::to_vec(&plan).map_err(std::io::Error::other);

@@ -31,14 +31,16 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::WorkspaceError;
-use super::scan::Scanner;
+use super::scan::{Scanner, is_salves};
 use super::scratch_dir::ScratchDir;
 use super::shadow::Shadow;
 use super::tree::WorkingTree;
 use super::{Snapshot, Workspace};
+use crate::sandbox;
 
 pub use change::LayerChange;
 pub use enter::enter_layer;
@@ -64,7 +66,13 @@ pub struct PrivateLayer {
 /// What a layer is made of.
 enum LayerGround {
     /// An overlay, whose upper directory this is.
-    Overlay { upper: PathBuf, work: PathBuf, temporary: Vec<OverlayMount> },
+    Overlay {
+        upper: PathBuf,
+        work: PathBuf,
+        temporary: Vec<OverlayMount>,
+        /// Where tools keep what they download.
+        caches: Vec<OverlayMount>,
+    },
     /// A copy, and what was in it at first.
     Copy { shadow: Box<Shadow>, first: Box<WorkingTree> },
 }
@@ -88,6 +96,17 @@ pub struct LayerCommand {
     /// Files and directories outside of the layer that it may write to; those that are not there are
     /// passed over.
     pub writable: Vec<PathBuf>,
+    /// What it sees of the machine.
+    pub sight: LayerSight,
+}
+
+/// What a command in a layer sees of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LayerSight {
+    /// No socket by which other programs do as they are told, and nothing that is Salve's own.
+    Agent,
+    /// All of it, as where the user works: a check may need a service of the machine.
+    Check,
 }
 
 /// How a command is started so that it runs in the layer.
@@ -107,6 +126,9 @@ pub enum LayerError {
     /// Nothing on this machine keeps an agent from the real tree.
     #[error("nothing on this machine can keep an agent's writes out of the project")]
     Unheld,
+    /// Nothing is kept of the files as they are, so their change could not be told.
+    #[error("no state from before the attempt is kept")]
+    NothingKept,
     /// A file or directory could not be used.
     #[error(transparent)]
     Workspace(#[from] WorkspaceError),
@@ -119,7 +141,12 @@ impl Workspace {
     ///
     /// When nothing on this machine can hold it, or it cannot be made.
     pub fn private_layer(&self, base: &Snapshot) -> Result<PrivateLayer, LayerError> {
-        self.private_layer_by(base, LayerMeans::here())
+        let layer = self.private_layer_by(base, LayerMeans::here())?;
+        if layer.can_be_entered() {
+            return Ok(layer);
+        }
+        // Not every file system can lie below an overlay.
+        self.private_layer_by(base, &LayerMeans::Copy)
     }
 
     /// Makes a layer by certain means.
@@ -133,7 +160,11 @@ impl Workspace {
         means: &LayerMeans,
     ) -> Result<PrivateLayer, LayerError> {
         match means {
-            LayerMeans::Overlay { base } if hidden::owners_are_mapped(&self.scanner.root) => {
+            // The kernel takes no upper directory that lies in what it covers.
+            LayerMeans::Overlay { base }
+                if !base.starts_with(&self.scanner.root)
+                    && hidden::owners_are_mapped(&self.scanner.root) =>
+            {
                 Ok(self.overlay_layer(base)?)
             }
             LayerMeans::Overlay { .. } | LayerMeans::Copy => Ok(self.copy_layer(base)?),
@@ -149,16 +180,21 @@ impl Workspace {
         let root = self.scanner.root.clone();
         let make = |place: &Path, name: &str| overlay_dirs(lair.dir(), place, name);
         let (upper, work) = make(&root, "tree")?;
-        let mut temporary = Vec::new();
-        for (at, place) in temporary_places().into_iter().enumerate() {
-            let (upper, work) = make(&place, &format!("temporary{at}"))?;
-            temporary.push(OverlayMount {
-                place: place.into_os_string(),
-                upper: upper.into_os_string(),
-                work: work.into_os_string(),
-            });
-        }
-        let ground = LayerGround::Overlay { upper, work, temporary };
+        let throw_away = |place: PathBuf, name: String| {
+            let (upper, work) = make(&place, &name)?;
+            let [place, upper, work] = [place, upper, work].map(PathBuf::into_os_string);
+            Ok(OverlayMount { place, upper, work })
+        };
+        let numbered = |kind: &'static str| move |at: usize| format!("{kind}{at}");
+        let places = temporary_places().into_iter().enumerate();
+        let temporary = places.map(|(at, place)| throw_away(place, numbered("temporary")(at)));
+        let temporary = temporary.collect::<Result<_, WorkspaceError>>()?;
+        let caches =
+            sandbox::cache_places(&root).into_iter().filter(|place| !base.starts_with(place));
+        let caches = caches.enumerate();
+        let caches = caches.map(|(at, place)| throw_away(place, numbered("cache")(at)));
+        let caches = caches.collect::<Result<_, WorkspaceError>>()?;
+        let ground = LayerGround::Overlay { upper, work, temporary, caches };
         Ok(PrivateLayer { root, ground, commands: AtomicU32::new(0), lair })
     }
 
@@ -168,7 +204,13 @@ impl Workspace {
         let first = Box::new(self.copy_tree(&shadow)?);
         let ground = LayerGround::Copy { shadow, first };
         let root = self.scanner.root.clone();
-        Ok(PrivateLayer { root, ground, commands: AtomicU32::new(0), lair })
+        let layer = PrivateLayer { root, ground, commands: AtomicU32::new(0), lair };
+        // What an agent is told to read, such as a crash log, is in no snapshot.
+        let entries = fs::read_dir(&layer.root).into_iter().flatten().flatten();
+        for name in entries.map(|entry| entry.file_name()).filter(|name| is_salves(name)) {
+            layer.show_through(&layer.root.join(name))?;
+        }
+        Ok(layer)
     }
 
     /// Returns what is in a copy, with the ignored files that people write.
@@ -199,6 +241,47 @@ impl PrivateLayer {
         }
     }
 
+    /// Tells whether a command can be run in it.
+    fn can_be_entered(&self) -> bool {
+        if let LayerGround::Copy { .. } = &self.ground {
+            return true;
+        }
+        let argv = ["/bin/sh", "-c", ":"].map(OsString::from).to_vec();
+        let (dir, writable, sight) = (self.root.clone(), Vec::new(), LayerSight::Agent);
+        let Ok(launch) = self.launch(&LayerCommand { argv, dir, writable, sight }) else {
+            return false;
+        };
+        let Some((program, args)) = launch.argv.split_first() else { return false };
+        let mut command = Command::new(program);
+        command.args(args).envs(launch.env).current_dir(launch.dir);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().is_ok_and(|status| status.success())
+    }
+
+    /// Lets a directory of the real tree show through, to be written to by commands that may.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be shown in a copy.
+    pub fn show_through(&self, real: &Path) -> Result<(), WorkspaceError> {
+        let LayerGround::Copy { shadow, .. } = &self.ground else { return Ok(()) };
+        let place = shadow.path(real);
+        if place.exists() {
+            return Ok(());
+        }
+        let parent = place.parent().unwrap_or(&place);
+        fs::create_dir_all(parent).map_err(WorkspaceError::io(parent))?;
+        std::os::unix::fs::symlink(real, &place).map_err(WorkspaceError::io(&place))
+    }
+
+    /// Returns what a command wrote in the layer as if it had run in the real tree.
+    pub fn told(&self, output: &str) -> String {
+        match &self.ground {
+            LayerGround::Overlay { .. } => output.to_owned(),
+            LayerGround::Copy { shadow, .. } => shadow.told(output),
+        }
+    }
+
     /// Lays a command ready and returns how it is started.
     ///
     /// # Errors
@@ -215,6 +298,11 @@ impl PrivateLayer {
         Ok(LayerLaunch { argv, dir, env })
     }
 
+    fn hidden(&self) -> Vec<OsString> {
+        let hidden = hidden::places().into_iter().filter(|place| !self.root.starts_with(place));
+        hidden.map(PathBuf::into_os_string).collect()
+    }
+
     fn plan(&self, command: &LayerCommand) -> (LayerPlan, PathBuf, Vec<(OsString, OsString)>) {
         let writable = command.writable.iter().map(|place| place.clone().into_os_string());
         let mut plan = LayerPlan {
@@ -222,14 +310,14 @@ impl PrivateLayer {
             dir: command.dir.clone().into_os_string(),
             kind: PlanKind::Copy,
             writable: writable.collect(),
-            hidden: hidden::places()
-                .into_iter()
-                .filter(|hidden| !self.root.starts_with(hidden))
-                .map(PathBuf::into_os_string)
-                .collect(),
+            hidden: match command.sight {
+                LayerSight::Agent => self.hidden(),
+                LayerSight::Check => Vec::new(),
+            },
+            owner: std::process::id(),
         };
         match &self.ground {
-            LayerGround::Overlay { upper, work, temporary } => {
+            LayerGround::Overlay { upper, work, temporary, caches } => {
                 let tree = OverlayMount {
                     place: self.root.clone().into_os_string(),
                     upper: upper.clone().into_os_string(),
@@ -237,7 +325,7 @@ impl PrivateLayer {
                 };
                 // The tree comes last: it may lie among temporary files.
                 let overlays = temporary.iter().cloned().chain([tree]).collect();
-                plan.kind = PlanKind::Overlay { overlays };
+                plan.kind = PlanKind::Overlay { caches: caches.clone(), overlays };
                 (plan, command.dir.clone(), Vec::new())
             }
             LayerGround::Copy { shadow, .. } => {

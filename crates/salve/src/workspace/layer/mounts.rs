@@ -44,7 +44,11 @@ impl OpenedPlace {
 }
 
 /// Mounts all that the plan says; the mounts must be this process's own already.
-pub(super) fn mount_all(plan: &LayerPlan, overlays: &[OverlayMount]) -> Result<(), LayerRefusal> {
+pub(super) fn mount_all(
+    plan: &LayerPlan,
+    caches: &[OverlayMount],
+    overlays: &[OverlayMount],
+) -> Result<(), LayerRefusal> {
     let there = mount_points().map_err(LayerRefusal::of("listing the mounts"))?;
     let open = |place: &OsStr| OpenedPlace::new(Path::new(place));
     let lower: Result<Vec<_>, _> = overlays.iter().map(|one| open(&one.place)).collect();
@@ -58,6 +62,10 @@ pub(super) fn mount_all(plan: &LayerPlan, overlays: &[OverlayMount]) -> Result<(
     let root = lower.last().map(|opened| opened.place.clone()).unwrap_or_default();
 
     // The project's own overlay comes after what may be written to: a home directory may hold it.
+    let cached: Vec<&OverlayMount> = caches
+        .iter()
+        .filter(|one| open(&one.place).is_ok_and(|below| mount_overlay(one, &below).is_ok()))
+        .collect();
     let (tree, temporary) = overlays.split_last().map_or((None, overlays), |(a, b)| (Some(a), b));
     for (one, below) in temporary.iter().zip(&lower) {
         mount_overlay(one, below)?;
@@ -79,6 +87,7 @@ pub(super) fn mount_all(plan: &LayerPlan, overlays: &[OverlayMount]) -> Result<(
         hide(Path::new(place))?;
     }
     let covering = overlays.iter().map(|one| PathBuf::from(&one.place));
+    let covering = covering.chain(cached.iter().map(|one| PathBuf::from(&one.place)));
     let covering = covering.chain(writable.iter().map(|place| place.place.clone()));
     let covering: Vec<PathBuf> = covering.chain(["/dev".into(), "/proc".into()]).collect();
     close_the_rest(&there, &covering)

@@ -17,6 +17,8 @@ pub(super) struct LayerPlan {
     pub(super) writable: Vec<OsString>,
     /// What it must not see, although it could else be read or connected to.
     pub(super) hidden: Vec<OsString>,
+    /// The process that starts it, with which it ends.
+    pub(super) owner: u32,
 }
 
 /// What the layer is made of.
@@ -24,6 +26,8 @@ pub(super) struct LayerPlan {
 pub(super) enum PlanKind {
     /// Overlays, mounted in this order.
     Overlay {
+        /// Overlays of caches, mounted before the others; without one, that cache is read-only.
+        caches: Vec<OverlayMount>,
         /// Each of them.
         overlays: Vec<OverlayMount>,
     },

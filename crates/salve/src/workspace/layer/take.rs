@@ -10,7 +10,7 @@ use crate::workspace::error::{RestoreError, WorkspaceError};
 use crate::workspace::git::pipe;
 use crate::workspace::oid::Oid;
 use crate::workspace::tree::{Kind, Rel, TreeItem, WorkingTree, show};
-use crate::workspace::{Again, Give, Snapshot, Workspace, keep};
+use crate::workspace::{Again, Give, Moment, Name, RestoreSummary, Snapshot, Workspace, keep};
 
 /// How often a take-over begins anew because the user saved a file at that very moment.
 const ATTEMPTS: usize = 8;
@@ -34,7 +34,7 @@ pub enum TakeOverError {
     /// The user and the agent changed the same lines.
     #[error("you edited {} meanwhile, in the same place as the agent", .paths.join(", "))]
     Conflict {
-        /// The files; the tree has the user's version, the snapshot after the attempt the agent's.
+        /// The files; the tree has the user's version, the snapshot of the layer the agent's.
         paths: Vec<String>,
     },
     /// The files could not be changed.
@@ -48,6 +48,15 @@ impl From<WorkspaceError> for TakeOverError {
     }
 }
 
+/// Whose a file is that is already as it should be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum EqualFiles {
+    /// The user made the same change, which therefore is no part of the patch.
+    Users,
+    /// An earlier run took it over.
+    Taken,
+}
+
 /// Trees with what both changes have in common, and where they conflict.
 struct MergedTrees {
     before: WorkingTree,
@@ -57,6 +66,27 @@ struct MergedTrees {
 }
 
 impl Workspace {
+    /// Takes over what an attempt did in a layer, or goes on with that.
+    ///
+    /// # Errors
+    ///
+    /// When nothing is kept of it, it conflicts with what the user edited meanwhile, or the files
+    /// cannot be changed.
+    pub fn take_over_attempt(&self, attempt: Name) -> Result<TakenOver, TakeOverError> {
+        let load = |moment| self.load(attempt.at(moment));
+        let after = match load(Moment::After)? {
+            Some(after) => Some(after),
+            None => load(Moment::InLayer)?,
+        };
+        match (load(Moment::Before)?, after) {
+            (Some(before), Some(after)) => self.take_over(&before, &after),
+            (None, _) | (_, None) => {
+                let paths = vec!["the state of the attempt".to_owned()];
+                Err(RestoreError::NotKept { paths }.into())
+            }
+        }
+    }
+
     /// Takes over what differs between two snapshots, which were measured in a layer.
     ///
     /// # Errors
@@ -85,24 +115,30 @@ impl Workspace {
         after: &Snapshot,
     ) -> Result<TakenOver, TakeOverError> {
         let now = self.now(before.name, before)?;
-        let trees = self.merge_trees(&before.tree, &after.tree, &now.tree)?;
+        let equal = match after.name.moment {
+            Moment::After => EqualFiles::Taken,
+            Moment::Before | Moment::InLayer | Moment::Undone(_) => EqualFiles::Users,
+        };
+        let trees = self.merge_trees(&before.tree, &after.tree, &now.tree, equal)?;
         if !trees.conflicts.is_empty() {
             let paths = trees.conflicts.iter().map(|path| show(path)).collect();
             return Err(TakeOverError::Conflict { paths });
         }
-        let (before, after) = if trees.before == before.tree && trees.after == after.tree {
-            (before.clone(), after.clone())
+        let is_same = trees.before == before.tree;
+        let found = trees.before.items.clone();
+        let name = before.name.at(Moment::After);
+        // First the target: killed in between, the next one merges with it once more.
+        let after = self.keep(Snapshot { name, tree: trees.after, ..after.clone() })?;
+        let before = if is_same {
+            before.clone()
         } else {
-            let found = trees.before.items.clone();
-            let before = self.keep(Snapshot { tree: trees.before, ..before.clone() })?;
-            let after = self.keep(Snapshot { tree: trees.after, ..after.clone() })?;
-            let is_other = |path: &&Rel| before.tree.items.get(*path) != found.get(*path);
-            // Keeping reads the files again: what the user saved since has to be merged too.
-            if let Some(path) = trees.merged.iter().find(is_other) {
-                return Err(RestoreError::ChangedSince { paths: vec![show(path)] }.into());
-            }
-            (before, after)
+            self.keep(Snapshot { tree: trees.before, ..before.clone() })?
         };
+        let is_other = |path: &&Rel| before.tree.items.get(*path) != found.get(*path);
+        // Keeping reads the files again: what the user saved since has to be merged too.
+        if let Some(path) = trees.merged.iter().find(is_other) {
+            return Err(RestoreError::ChangedSince { paths: vec![show(path)] }.into());
+        }
         let files = self.bring(&before, &after)?;
         let merged = trees.merged.iter().map(|path| show(path)).collect();
         Ok(TakenOver { files, merged, before, after })
@@ -118,7 +154,7 @@ impl Workspace {
         &self,
         before: &Snapshot,
         after: &Snapshot,
-    ) -> Result<TakenOver, TakeOverError> {
+    ) -> Result<RestoreSummary, TakeOverError> {
         let mut last = None;
         for _ in 0..ATTEMPTS {
             match self.take_back_now(before, after) {
@@ -135,18 +171,16 @@ impl Workspace {
         &self,
         before: &Snapshot,
         after: &Snapshot,
-    ) -> Result<TakenOver, TakeOverError> {
+    ) -> Result<RestoreSummary, TakeOverError> {
         let now = self.now(after.name, after)?;
-        let trees = self.merge_trees(&after.tree, &before.tree, &now.tree)?;
+        let trees = self.merge_trees(&after.tree, &before.tree, &now.tree, EqualFiles::Users)?;
         if !trees.conflicts.is_empty() {
             let paths = trees.conflicts.iter().map(|path| show(path)).collect();
             return Err(TakeOverError::Conflict { paths });
         }
         let left = Snapshot { tree: trees.before, ..after.clone() };
         let target = Snapshot { tree: trees.after, ..before.clone() };
-        let done = self.restore(&target, Give::Repair { left: &left, again: Again::Refuse })?;
-        let merged = trees.merged.iter().map(|path| show(path)).collect();
-        Ok(TakenOver { files: done.files, merged, before: target, after: left })
+        Ok(self.restore(&target, Give::Repair { left: &left, again: Again::Refuse })?)
     }
 
     /// Brings the user's edits since `from` into both trees, for each file that `to` changes.
@@ -155,6 +189,7 @@ impl Workspace {
         from: &WorkingTree,
         to: &WorkingTree,
         now: &WorkingTree,
+        equal: EqualFiles,
     ) -> Result<MergedTrees, RestoreError> {
         let (mut merged, mut conflicts) = (Vec::new(), Vec::new());
         let (mut before, mut after) = (from.clone(), to.clone());
@@ -166,8 +201,9 @@ impl Workspace {
                 continue;
             }
             if is == wanted {
-                // Whoever made it, it is there.
-                set(&mut before, &path, is.copied());
+                if equal == EqualFiles::Users {
+                    set(&mut before, &path, is.copied());
+                }
                 continue;
             }
             match self.merge_items(&path, [was, wanted, is])? {

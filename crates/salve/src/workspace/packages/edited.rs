@@ -56,17 +56,20 @@ impl EditedFileSearch {
     fn shelf(&mut self, dir: &Path, shelf: &mut PackageVersions) {
         for (path, meta) in self.entries(dir) {
             let name = path.file_name().unwrap_or_default();
-            match meta.is_dir() {
-                // It is generated from the project's own schema, again and again.
-                true if name == ".prisma" => {}
-                true if name == ".bin" => self.loose(&path, shelf),
-                true if name.as_bytes().starts_with(b"@") || name == ".pnpm" => {
+            if meta.is_dir() {
+                if name == ".prisma" {
+                    // It is generated from the project's own schema, again and again.
+                } else if name == ".bin" {
+                    self.loose(&path, shelf)
+                } else if name.as_bytes().starts_with(b"@") || name == ".pnpm" {
                     self.shelf(&path, shelf);
+                } else if self.is_new(&meta) {
+                    shelf.installed = true
+                } else {
+                    self.package(&path)
                 }
-                true if self.is_new(&meta) => shelf.installed = true,
-                true => self.package(&path),
-                false if self.is_changed(&path, &meta) => shelf.loose.push(path),
-                false => {}
+            } else if self.is_changed(&path, &meta) {
+                shelf.loose.push(path)
             }
         }
     }
@@ -83,13 +86,14 @@ impl EditedFileSearch {
 
     fn package(&mut self, dir: &Path) {
         for (path, meta) in self.entries(dir) {
-            match meta.is_dir() {
-                true if path.file_name().is_some_and(|name| name == "node_modules") => {
+            if meta.is_dir() {
+                if path.file_name().is_some_and(|name| name == "node_modules") {
                     self.packages(&path, None);
+                } else {
+                    self.package(&path)
                 }
-                true => self.package(&path),
-                false if self.is_changed(&path, &meta) => self.found.push(path),
-                false => {}
+            } else if self.is_changed(&path, &meta) {
+                self.found.push(path)
             }
         }
     }

@@ -20,9 +20,9 @@ use salve_core::sealed_path::SealedPath;
 use super::error::{RestoreError, WorkspaceError};
 use super::git::{Git, pipe, quote};
 use super::keep;
-use super::measure::{self, FileChange};
+use super::measure::{self, FileChange, NamedTree};
 use super::plan::{self, Again, RestoreExtent};
-use super::restore;
+use super::restore::{self, LayPlace};
 use super::scratch_dir::ScratchDir;
 use super::tree::{Kind, Rel, TreeItem, WorkingTree, show};
 use super::{Snapshot, Workspace};
@@ -45,7 +45,6 @@ pub enum PatchError {
     Refused {
         /// The file that it is about.
         path: String,
-        /// Why.
         why: &'static str,
     },
     /// It changes nothing.
@@ -83,27 +82,27 @@ impl Workspace {
 
     /// Returns what a patch would change, if it fits; nothing is changed.
     pub fn fits(&self, patch: &[u8]) -> Result<Vec<FileChange>, PatchError> {
-        self.trial(patch)?.changes()
+        trial(self, patch)?.changes()
     }
 
     /// Applies a patch, whole or not at all, and returns what it changed.
     pub fn apply(&self, patch: &[u8]) -> Result<Vec<FileChange>, PatchError> {
-        let trial = self.trial(patch)?;
+        let trial = trial(self, patch)?;
         let changes = trial.changes()?;
         let plan = plan::plan(&trial.after, &trial.before, RestoreExtent::All)?;
-        let stage = (self.state_dir.as_path(), &trial.store);
-        let staged = restore::stage(&self.scanner, (&plan, &trial.before), stage)?;
+        let lay = LayPlace { dir: &self.state_dir, store: &trial.store };
+        let staged = restore::stage(&self.scanner, &plan, &trial.before, lay)?;
         let Err(stop) = staged.apply() else { return Ok(changes) };
         let mut now = WorkingTree::default();
         for path in trial.before.differing(&trial.after) {
-            if let Some((item, _)) = self.read(&path)? {
+            if let Some((item, _)) = read(self, &path)? {
                 now.items.insert(path, item);
             }
         }
         // What somebody saved meanwhile stays.
         let extent = RestoreExtent::Repair { left: &trial.after, again: Again::Leave };
         let back = plan::plan(&trial.before, &now, extent)?;
-        let undone = restore::stage(&self.scanner, (&back, &now), stage);
+        let undone = restore::stage(&self.scanner, &back, &now, lay);
         let undone = undone.map(|staged| staged.apply());
         let back = match undone {
             Ok(Ok(())) => super::Back::Whole,
@@ -112,115 +111,115 @@ impl Workspace {
         let (path, source) = (show(&stop.path), stop.source);
         Err(PatchError::Apply(RestoreError::Partly { path, source, back }))
     }
+}
 
-    /// Tries a patch on copies of the files it names.
-    fn trial(&self, patch: &[u8]) -> Result<PatchTrial, PatchError> {
-        let lair = ScratchDir::make(&self.state_dir.join("patches"))?;
-        let store = Git::alone(lair.dir(), self.scanner.format)?;
-        let mut before = WorkingTree::default();
-        let mut contents = BTreeMap::new();
-        let mut out_of_bounds = None;
-        for path in names::names(patch) {
-            if let Err(why) = guard(&path) {
-                out_of_bounds = Some((show(&path), why));
-                continue;
-            }
-            if self.scanner.leads_through_link(&path) {
-                continue;
-            }
-            if let Some((item, content)) = self.read(&path)? {
-                before.items.insert(path.clone(), item);
-                contents.insert(path, content);
-            }
+/// Tries a patch on copies of the files it names.
+fn trial(workspace: &Workspace, patch: &[u8]) -> Result<PatchTrial, PatchError> {
+    let lair = ScratchDir::make(&workspace.state_dir.join("patches"))?;
+    let store = Git::alone(lair.dir(), workspace.scanner.format)?;
+    let mut before = WorkingTree::default();
+    let mut contents = BTreeMap::new();
+    let mut out_of_bounds = None;
+    for path in names::names(patch) {
+        if let Err(why) = guard(&path) {
+            out_of_bounds = Some((show(&path), why));
+            continue;
         }
-        store.feed(&["fast-import", "--quiet", "--done"], |to| {
-            send(to, &before.items, &contents).map_err(pipe)
-        })?;
-        store.read(&["read-tree", BEFORE])?;
-        let args = ["apply", "--cached", "--whitespace=nowarn", "-"];
-        let applied = store.feed(&args, |to| to.write_all(patch).map_err(pipe));
-        if let Err(error) = applied {
-            return Err(match (error, out_of_bounds) {
-                // What it may not change was not there for it to fit.
-                (WorkspaceError::Git { .. }, Some((path, why))) => {
-                    PatchError::Refused { path, why }
-                }
-                (WorkspaceError::Git { said, .. }, None) => {
-                    PatchError::Unfit { said: plain(&said) }
-                }
-                (other, _) => other.into(),
-            });
+        if workspace.scanner.leads_through_link(&path) {
+            continue;
         }
-        let name = store.read(&["write-tree"])?;
-        let name = String::from_utf8_lossy(&name).trim_end().to_owned();
-        let listed = store.read(&["ls-tree", "-r", "-z", &name])?;
-        if listed.split(|&byte| byte == 0).any(|line| line.starts_with(b"160000 ")) {
-            let why = "holds another repository";
-            return Err(PatchError::Refused { path: "a directory".to_owned(), why });
+        if let Some((item, content)) = read(workspace, &path)? {
+            before.items.insert(path.clone(), item);
+            contents.insert(path, content);
         }
-        let mut after = WorkingTree { items: keep::list(&store, &name)?, ..WorkingTree::default() };
-        for (path, item) in &mut after.items {
-            item.permissions = permissions(before.items.get(path), item.kind);
-        }
-        // A directory that the patch empties goes with its last file.
-        before.add_parents();
-        after.add_parents();
-        let trial = PatchTrial { store, before, after, name, _lair: lair };
-        self.judge(&trial)?;
-        Ok(trial)
     }
-
-    /// Refuses what a patch must not do.
-    fn judge(&self, trial: &PatchTrial) -> Result<(), PatchError> {
-        let differing = trial.before.differing(&trial.after);
-        if differing.is_empty() {
-            return Err(PatchError::Empty);
-        }
-        let hidden = self.scanner.scan([])?.hidden;
-        let links = |item: &&TreeItem| item.kind == Kind::Link;
-        for path in &differing {
-            let refuse = |why| PatchError::Refused { path: show(path), why };
-            guard(path).map_err(refuse)?;
-            if self.scanner.leads_through_link(path) {
-                return Err(refuse("leads through a link"));
-            }
-            if Path::new(path).ancestors().any(|part| hidden.contains(part.as_os_str())) {
-                return Err(refuse("is ignored by git, so that it could not be given back"));
-            }
-            if let Some(item) = trial.after.items.get(path).filter(links) {
-                let mut inside = false;
-                keep::contents(&trial.store, &[item.oid], |_, target| {
-                    inside = stays_inside(path, OsStr::from_bytes(target));
-                    Ok(())
-                })?;
-                if !inside {
-                    return Err(refuse("is a link out of the project"));
-                }
-            }
-        }
-        Ok(())
+    store.feed(&["fast-import", "--quiet", "--done"], |to| {
+        send(to, &before.items, &contents).map_err(pipe)
+    })?;
+    store.read(&["read-tree", BEFORE])?;
+    let args = ["apply", "--cached", "--whitespace=nowarn", "-"];
+    let applied = store.feed(&args, |to| to.write_all(patch).map_err(pipe));
+    if let Err(error) = applied {
+        return Err(match (error, out_of_bounds) {
+            // What it may not change was not there for it to fit.
+            (WorkspaceError::Git { .. }, Some((path, why))) => PatchError::Refused { path, why },
+            (WorkspaceError::Git { said, .. }, None) => PatchError::Unfit { said: plain(&said) },
+            (other, _) => other.into(),
+        });
     }
+    let name = store.read(&["write-tree"])?;
+    let name = String::from_utf8_lossy(&name).trim_end().to_owned();
+    let listed = store.read(&["ls-tree", "-r", "-z", &name])?;
+    if listed.split(|&byte| byte == 0).any(|line| line.starts_with(b"160000 ")) {
+        let why = "holds another repository";
+        return Err(PatchError::Refused { path: "a directory".to_owned(), why });
+    }
+    let mut after = WorkingTree { items: keep::list(&store, &name)?, ..WorkingTree::default() };
+    for (path, item) in &mut after.items {
+        item.permissions = permissions(before.items.get(path), item.kind);
+    }
+    // A directory that the patch empties goes with its last file.
+    before.add_parents();
+    after.add_parents();
+    let trial = PatchTrial { store, before, after, name, _lair: lair };
+    judge(workspace, &trial)?;
+    Ok(trial)
+}
 
-    /// Returns what a path holds; nothing if there is no file or link.
-    fn read(&self, path: &OsStr) -> Result<Option<(TreeItem, Vec<u8>)>, WorkspaceError> {
-        let full = self.scanner.root.join(path);
-        match self.scanner.content(&full) {
-            Ok(found) => Ok(Some(found)),
-            Err(error) => match error.kind() {
-                io::ErrorKind::NotFound
-                | io::ErrorKind::NotADirectory
-                | io::ErrorKind::IsADirectory
-                | io::ErrorKind::InvalidFilename
-                | io::ErrorKind::InvalidInput => Ok(None),
-                _ => Err(WorkspaceError::io(full)(error)),
-            },
+/// Refuses what a patch must not do.
+fn judge(workspace: &Workspace, trial: &PatchTrial) -> Result<(), PatchError> {
+    let differing = trial.before.differing(&trial.after);
+    if differing.is_empty() {
+        return Err(PatchError::Empty);
+    }
+    let hidden = workspace.scanner.scan([])?.hidden;
+    let links = |item: &&TreeItem| item.kind == Kind::Link;
+    for path in &differing {
+        let refuse = |why| PatchError::Refused { path: show(path), why };
+        guard(path).map_err(refuse)?;
+        if workspace.scanner.leads_through_link(path) {
+            return Err(refuse("leads through a link"));
         }
+        if Path::new(path).ancestors().any(|part| hidden.contains(part.as_os_str())) {
+            return Err(refuse("is ignored by git, so that it could not be given back"));
+        }
+        if let Some(item) = trial.after.items.get(path).filter(links) {
+            let mut inside = false;
+            keep::contents(&trial.store, &[item.oid], |_, target| {
+                inside = stays_inside(path, OsStr::from_bytes(target));
+                Ok(())
+            })?;
+            if !inside {
+                return Err(refuse("is a link out of the project"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Returns what a path holds; nothing if there is no file or link.
+fn read(
+    workspace: &Workspace,
+    path: &OsStr,
+) -> Result<Option<(TreeItem, Vec<u8>)>, WorkspaceError> {
+    let full = workspace.scanner.root.join(path);
+    match workspace.scanner.content(&full) {
+        Ok(found) => Ok(Some(found)),
+        Err(error) => match error.kind() {
+            io::ErrorKind::NotFound
+            | io::ErrorKind::NotADirectory
+            | io::ErrorKind::IsADirectory
+            | io::ErrorKind::InvalidFilename
+            | io::ErrorKind::InvalidInput => Ok(None),
+            _ => Err(WorkspaceError::io(full)(error)),
+        },
     }
 }
 
 impl PatchTrial {
     fn changes(&self) -> Result<Vec<FileChange>, PatchError> {
-        let (before, after) = ((&self.before, BEFORE), (&self.after, &*self.name));
+        let before = NamedTree { tree: &self.before, name: BEFORE };
+        let after = NamedTree { tree: &self.after, name: &self.name };
         Ok(measure::compare(&self.store, before, after)?)
     }
 }

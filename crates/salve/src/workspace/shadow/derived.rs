@@ -50,13 +50,11 @@ const PROFILES: usize = 2;
 enum How {
     /// By links to what is in it.
     Show,
-    /// By one link.
     Link,
     /// As the start of a new build.
     Seed,
     /// Not at all.
     Leave,
-    /// By copies.
     Copy,
 }
 
@@ -136,16 +134,21 @@ impl<'a> Bringer<'a> {
             let to = place.join(&name);
             let meta = fs::symlink_metadata(&from)?;
             let is_group = name.as_encoded_bytes().starts_with(b"@") || name == ".bin";
-            match meta.is_dir() {
-                true if packages::is_cache(&name) => Ok(()),
-                true if is_group || is_dir(&to) => self.show(&from, &to),
-                // Its files name the project's by their own place.
-                true if name == "composer" => self.copy(&from, &to),
-                true => symlink(&from, &to),
-                false if meta.is_file() && meta.len() > SMALL => {
-                    ignore_present(symlink(&from, &to))
+            if meta.is_dir() {
+                if packages::is_cache(&name) {
+                    Ok(())
+                } else if is_group || is_dir(&to) {
+                    self.show(&from, &to)
+                } else if name == "composer" {
+                    // Its files name the project's by their own place.
+                    self.copy(&from, &to)
+                } else {
+                    symlink(&from, &to)
                 }
-                false => self.copy_file(&from, &to, &meta),
+            } else if meta.is_file() && meta.len() > SMALL {
+                ignore_present(symlink(&from, &to))
+            } else {
+                self.copy_file(&from, &to, &meta)
             }
         })
     }

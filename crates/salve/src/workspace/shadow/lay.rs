@@ -86,12 +86,17 @@ fn write(path: &Path, content: &[u8], permissions: u16) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(u32::from(permissions)))
 }
 
+/// The largest file that is copied. A file may claim terabytes without holding a byte, and its copy
+/// would fill the disk.
+const LARGEST_COPY: u64 = 2 << 30;
+
 /// Copies a file that was too large to be kept, if it is still what it was.
 fn bring_large(ground: &Ground, path: &OsStr, gap: &Gap) -> bool {
     let real = ground.real.join(path);
     let is_same = |meta: &fs::Metadata| {
         let written = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
-        meta.is_file() && meta.size() == gap.size && written == gap.written
+        let is_as_it_was = meta.size() == gap.size && written == gap.written;
+        meta.is_file() && is_as_it_was && meta.size() <= LARGEST_COPY
     };
     let place = ground.root.join(path);
     fs::symlink_metadata(&real).is_ok_and(|meta| is_same(&meta))

@@ -1,5 +1,7 @@
 //! Tests in Rust and Go, which are functions.
 
+use std::ops::Range;
+
 use super::super::text::{SourceText, near};
 use super::{MOST, Test};
 
@@ -22,7 +24,7 @@ pub(super) fn rust(source: &SourceText<'_>) -> Vec<Test> {
             && found.len() < MOST
         {
             let (name, body) = test;
-            at = body.1;
+            at = body.end;
             let marks = marks.into_iter().filter(|mark| !makes_test(mark)).collect();
             found.push(Test { name, start, body, marks, group: false });
         }
@@ -47,7 +49,7 @@ fn makes_test(mark: &str) -> bool {
 }
 
 /// Reads `pub async fn name(…) -> T { … }`.
-fn function(source: &SourceText<'_>, at: usize) -> Option<(String, (usize, usize))> {
+fn function(source: &SourceText<'_>, at: usize) -> Option<(String, Range<usize>)> {
     let rest = near(&source.bare, at, 2_000);
     let head = &rest[..rest.find(['{', ';'])?];
     let (_, after) = head.rsplit_once("fn ").filter(|(before, _)| {
@@ -57,10 +59,7 @@ fn function(source: &SourceText<'_>, at: usize) -> Option<(String, (usize, usize
     })?;
     let end = after.find(|c: char| !(c.is_alphanumeric() || c == '_'))?;
     let open = at + head.len();
-    Some((
-        after[..end].to_owned(),
-        (open + 1, source.closing(open).saturating_sub(1).max(open + 1)),
-    ))
+    Some((after[..end].to_owned(), open + 1..source.closing(open).saturating_sub(1).max(open + 1)))
 }
 
 /// Returns the tests of a Go file.
@@ -78,7 +77,7 @@ pub(super) fn go(source: &SourceText<'_>) -> Vec<Test> {
             name != "TestMain" && kind.is_some_and(|rest| !rest.starts_with(char::is_lowercase));
         let open = near(&source.bare, start, 1_000).find('{').map(|n| start + n);
         if let (true, Some(open)) = (collected && found.len() < MOST, open) {
-            let body = (open + 1, source.closing(open).saturating_sub(1).max(open + 1));
+            let body = open + 1..source.closing(open).saturating_sub(1).max(open + 1);
             let name = name.to_owned();
             found.push(Test { name, start, body, marks: Vec::new(), group: false });
         }

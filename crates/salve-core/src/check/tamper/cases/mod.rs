@@ -4,6 +4,8 @@ mod brace;
 mod python;
 mod script;
 
+use std::ops::Range;
+
 use super::text::{Language, SourceText};
 
 pub(super) use python::is_dead;
@@ -19,7 +21,7 @@ pub(super) struct Test {
     /// Where it begins, marks included.
     pub(super) start: usize,
     /// Where its body begins and ends.
-    pub(super) body: (usize, usize),
+    pub(super) body: Range<usize>,
     /// What is said about it: decorators, attributes, `.skip`.
     pub(super) marks: Vec<String>,
     /// Whether it is a group of tests.

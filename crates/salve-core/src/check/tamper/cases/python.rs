@@ -28,7 +28,7 @@ pub(super) fn tests(source: &SourceText<'_>) -> Vec<Test> {
             continue;
         }
         let indent = line.len() - line.trim_start().len();
-        while open.last().and_then(|test| found.get(*test)).is_some_and(|t| t.body.1 >= indent) {
+        while open.last().and_then(|test| found.get(*test)).is_some_and(|t| t.body.end >= indent) {
             close(&mut found, &mut open, start);
         }
         blocks.retain(|block| block.indent < indent);
@@ -46,7 +46,7 @@ pub(super) fn tests(source: &SourceText<'_>) -> Vec<Test> {
                 let name = class.map_or(name.to_owned(), |class| format!("{class}::{name}"));
                 open.push(found.len());
                 // The indent is kept where the body's end will be, until that is known.
-                found.push(Test { name, start: from, body: (at, indent), marks, group: false });
+                found.push(Test { name, start: from, body: at..indent, marks, group: false });
             }
             blocks.push(Block { indent, class: None, collects: false });
         } else if let Some(rest) = code.strip_prefix("class ") {
@@ -56,7 +56,7 @@ pub(super) fn tests(source: &SourceText<'_>) -> Vec<Test> {
             open.push(found.len());
             let name = name.to_owned();
             let class = Some(name.clone());
-            found.push(Test { name, start: from, body: (at, indent), marks, group: true });
+            found.push(Test { name, start: from, body: at..indent, marks, group: true });
             blocks.push(Block { indent, class, collects });
         } else {
             marks = None;
@@ -74,7 +74,7 @@ pub(super) fn tests(source: &SourceText<'_>) -> Vec<Test> {
 /// Ends the innermost open test before `end`.
 fn close(found: &mut [Test], open: &mut Vec<usize>, end: usize) {
     if let Some(test) = open.pop().and_then(|test| found.get_mut(test)) {
-        test.body.1 = end.max(test.body.0);
+        test.body.end = end.max(test.body.start);
     }
 }
 

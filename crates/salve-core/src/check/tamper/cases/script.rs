@@ -86,7 +86,7 @@ fn call(source: &SourceText<'_>, start: usize, word: &str, group: bool) -> Optio
     }
     let end = source.closing(at);
     let name = title(near(&source.said, at + 1, 2_000))?;
-    Some(Test { name, start, body: (at + 1, end.saturating_sub(1).max(at + 1)), marks, group })
+    Some(Test { name, start, body: at + 1..end.saturating_sub(1).max(at + 1), marks, group })
 }
 
 fn mark(prefix: &str) -> Option<String> {

@@ -81,7 +81,7 @@ impl Subjects for ManyFailing {
 
     fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
         let root = base.project.root();
-        FailurePlace::new(root, root, (&[], &[]), &base.remedies.sandbox)
+        FailurePlace::new(root, root, &[], &[], &base.remedies.sandbox)
     }
 
     fn command(&self, _: usize) -> Scrubbed {

@@ -140,10 +140,10 @@ impl SalvagedTable<'_> {
             let sql =
                 format!("{select} WHERE rowid > {} ORDER BY rowid", after.saturating_add(step - 1));
             match self.scan(&sql, columns, put)? {
-                Scan::Done => return self.pick(select, (after, step), columns, put),
+                Scan::Done => return self.pick(select, RowStep { after, step }, columns, put),
                 // Only on: rows in the wrong order must not lead back to where it was.
                 Scan::Broke { last: Some(last) } if last > after => {
-                    self.pick(select, (after, step), columns, put)?;
+                    self.pick(select, RowStep { after, step }, columns, put)?;
                     (after, step) = (last, 1);
                 }
                 Scan::Broke { last: Some(_) } => step *= 2,
@@ -152,14 +152,14 @@ impl SalvagedTable<'_> {
                 Scan::Broke { last: None } => step *= 2,
             }
         }
-        self.pick(select, (after, CLOSEST), columns, put)
+        self.pick(select, RowStep { after, step: CLOSEST }, columns, put)
     }
 
     /// Reads one by one the rows that were stepped over.
     fn pick(
         &self,
         select: &str,
-        (after, step): (i64, i64),
+        RowStep { after, step }: RowStep,
         columns: usize,
         put: &dyn Fn(Vec<Value>) -> rusqlite::Result<()>,
     ) -> rusqlite::Result<()> {
@@ -199,6 +199,13 @@ impl SalvagedTable<'_> {
             }
         }
     }
+}
+
+/// The rows behind one that were stepped over.
+#[derive(Clone, Copy)]
+struct RowStep {
+    after: i64,
+    step: i64,
 }
 
 /// How far a reading went.

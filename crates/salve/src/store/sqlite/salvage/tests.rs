@@ -7,8 +7,9 @@ use std::thread;
 use tempfile::TempDir;
 
 use super::*;
-use crate::store::sqlite::{Durability, Sqlite};
-use crate::store::{Engine as _, Store, Stream};
+use crate::store::sqlite::Durability;
+use crate::store::sqlite::database::Database;
+use crate::store::{Store, Stream};
 
 const ENTRIES: usize = 300;
 const PAGE: usize = 4096;
@@ -281,17 +282,17 @@ fn other_tables_are_rescued_around_the_damage() {
 #[test]
 fn memory_is_rescued_too() {
     let (_dir, project) = Sound::new().copy();
-    let memory = |store: &Sqlite| -> (i64, i64) {
+    let memory = |store: &Database| -> (i64, i64) {
         let sql = "SELECT (SELECT count(*) FROM failure), (SELECT count(*) FROM remedy)";
         store.read_tables(|tx| tx.query_row(sql, [], |row| Ok((row.get(0)?, row.get(1)?)))).unwrap()
     };
-    let store = Sqlite::open(&project).unwrap();
+    let store = Database::open(&project).unwrap();
     let sql = "INSERT INTO failure VALUES (7, 1, '', '', '', NULL, 0, 0, 1, 1, 0, ''); \
                INSERT INTO remedy VALUES (7, x'00', '', '', 0, '', '[]', '[]');";
     store.write_tables(Durability::Process, |tx| tx.execute_batch(sql)).unwrap();
     drop(store);
     overwrite(&project.database(), 0, &[0xa5; 100]);
-    let store = Sqlite::open(&project).unwrap();
+    let store = Database::open(&project).unwrap();
     assert_eq!((store.mended().len(), memory(&store)), (1, (1, 1)));
 }
 
@@ -350,7 +351,7 @@ fn a_newer_or_foreign_store_is_never_touched() {
 fn a_write_that_meets_no_damage_mends_nothing() {
     let (_dir, project) = Sound::new().copy();
     assert_eq!(mend(&project).unwrap(), None);
-    let store = Sqlite::open(&project).unwrap();
+    let store = Database::open(&project).unwrap();
     store.write_tables(Durability::Process, |_| Ok(())).unwrap();
     assert_eq!((store.mended(), aside(&project)), (vec![], vec![]));
 }

@@ -461,10 +461,11 @@ impl Subjects for RecoverySubject<'_> {
     fn nothing_left(&self, incident: &Incident, base: &RunBase<'_>) -> IncidentEvent {
         let tried = incident.tried();
         let is_denied = !tried.is_empty() && tried.iter().all(|one| one.fate == RemedyFate::Denied);
-        match is_denied && base.remedies.policy.denies_unknown() {
+        if is_denied && base.remedies.policy.denies_unknown() {
             // Whoever has unknown commands denied does not want to be asked about them.
-            true => IncidentEvent::Ended { outcome: IncidentOutcome::Aborted },
-            false => IncidentEvent::NothingLeft {},
+            IncidentEvent::Ended { outcome: IncidentOutcome::Aborted }
+        } else {
+            IncidentEvent::NothingLeft {}
         }
     }
 
@@ -483,9 +484,10 @@ impl Subjects for RecoverySubject<'_> {
         if offers.iter().any(|offer| offer.candidate.remedy.digest == digest) {
             return Ok(None);
         }
-        Ok(Some(match self.seen.is_well {
-            true => "the tests execute by now, so it was not run",
-            false => "something else is proposed by now, so it was not run",
+        Ok(Some(if self.seen.is_well {
+            "the tests execute by now, so it was not run"
+        } else {
+            "something else is proposed by now, so it was not run"
         }))
     }
 

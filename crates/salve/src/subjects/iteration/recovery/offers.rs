@@ -20,8 +20,8 @@ use super::seen_tests::SeenTests;
 use super::sought::SoughtRecovery;
 use super::{AGAIN, RecoveryTerms};
 use crate::config::ChangedManifest;
-use crate::heal::remedies::{self, Offer, RemedyWay};
-use crate::heal::{Case, RunBase};
+use crate::heal::remedies::{self, Offer, OfferTrust, RemedyWay};
+use crate::heal::{Case, RunBase, manifests};
 use crate::store::StoreError;
 
 /// How sure a tester's command is, in thousandths: it is tried for what it is.
@@ -84,7 +84,7 @@ impl RecoveryOffers<'_> {
     ) -> Vec<Offer> {
         let Some(proposal) = &self.proposal.found else { return Vec::new() };
         let offer = |request: &Request| {
-            let trust = (RemedyOrigin::Proposal, PROPOSED);
+            let trust = OfferTrust { origin: RemedyOrigin::Proposal, confidence: PROPOSED };
             base.remedies.offer_request(request, trust, state, &base.writer.scrubber)
         };
         let first = offer(proposal.recovery());
@@ -110,8 +110,8 @@ impl RecoveryOffers<'_> {
         let (known, scrubber) = (&base.remedies, &base.writer.scrubber);
         let mut offers = known.prescribed(&diagnosis, case.failed(), Mode::Legacy, scrubber);
         if let Some(seen) = case.seen() {
-            let place = (&base.project, base.writer.store);
-            let known = known.known(place, seen.symptom.signature, scrubber)?;
+            let (store, signature) = (base.writer.store, seen.symptom.signature);
+            let known = known.known(&base.project, store, signature, scrubber)?;
             offers.extend(remedies::beside(known, &diagnosis));
         }
         let is_new = |offer: &Offer| {
@@ -145,13 +145,10 @@ impl RecoveryOffers<'_> {
             return ask("environment", why.to_owned());
         }
         let changed = &self.sought.changed;
-        if !changed.is_empty() && self.terms.changed_manifest == ChangedManifest::Ask {
-            let named: Vec<_> = changed.iter().take(5).map(Scrubbed::as_str).collect();
-            let named = named.join(", ");
-            let rest = changed.len().saturating_sub(5);
-            let more = if rest > 0 { format!(" and {rest} more") } else { String::new() };
-            let reason = format!("changed in this run of the loop: {named}{more}");
-            return ask("changed_manifest", reason);
+        if self.terms.changed_manifest == ChangedManifest::Ask
+            && let Some(asked) = manifests::judgement_on(changed, "loop", &base.writer.scrubber)
+        {
+            return Some(asked);
         }
         if used_up {
             let most = base.remedies.policy.max_auto_recoveries();

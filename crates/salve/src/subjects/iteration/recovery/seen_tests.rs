@@ -15,7 +15,6 @@ use crate::heal::run::{CommandPlan, CommandRunEnd};
 use crate::heal::{Case, RunBase, SubjectContext, VerifiedFinding};
 use crate::store::StoreError;
 
-/// What was seen of the tests.
 pub(super) struct SeenTests {
     /// Whether there is something to run by which Salve can see for itself.
     pub(super) has_tests: bool,
@@ -102,7 +101,7 @@ impl SeenTests {
             // The cause was seen in the project's own state, so it would have failed again.
             earlier.push(Colour::Red);
         }
-        let judged = proof::judge(&proof::Evidence {
+        let judged = proof::judge(&proof::ProofEvidence {
             now: Colour::Green,
             confirmed: None,
             touched,

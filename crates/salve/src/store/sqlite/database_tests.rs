@@ -10,12 +10,12 @@ fn project() -> (tempfile::TempDir, Project) {
     (dir, project)
 }
 
-fn put(store: &Sqlite, name: &str) {
+fn put(store: &Database, name: &str) {
     let sql = "INSERT INTO meta VALUES (?1, '')";
     store.write_tables(Durability::Process, |tx| tx.execute(sql, [name])).unwrap();
 }
 
-fn names(store: &Sqlite) -> Vec<String> {
+fn names(store: &Database) -> Vec<String> {
     let sql = "SELECT name FROM meta WHERE value = '' ORDER BY name";
     let all = |tx: &Transaction<'_>| {
         tx.prepare(sql)?.query_map([], |row| row.get(0))?.collect::<rusqlite::Result<_>>()
@@ -26,9 +26,9 @@ fn names(store: &Sqlite) -> Vec<String> {
 #[test]
 fn what_was_written_is_there_for_the_next_who_opens() {
     let (_dir, project) = project();
-    let store = Sqlite::open(&project).unwrap();
+    let store = Database::open(&project).unwrap();
     put(&store, "a");
-    let other = Sqlite::open(&project).unwrap();
+    let other = Database::open(&project).unwrap();
     put(&other, "b");
     drop(store);
     assert_eq!(names(&other), ["a", "b"]);
@@ -37,7 +37,7 @@ fn what_was_written_is_there_for_the_next_who_opens() {
 #[test]
 fn a_failing_write_writes_nothing() {
     let (_dir, project) = project();
-    let store = Sqlite::open(&project).unwrap();
+    let store = Database::open(&project).unwrap();
     let error = store.write_tables(Durability::Process, |tx| {
         tx.execute("INSERT INTO meta VALUES ('a', '')", [])?;
         tx.execute("INSERT INTO meta VALUES ('a', '')", [])
@@ -49,7 +49,7 @@ fn a_failing_write_writes_nothing() {
 #[test]
 fn only_the_durable_write_waits_for_the_disk() {
     let (_dir, project) = project();
-    let store = Sqlite::open(&project).unwrap();
+    let store = Database::open(&project).unwrap();
     let level = |durability| {
         let get = |tx: &Transaction<'_>| tx.pragma_query_value(None, "synchronous", |r| r.get(0));
         store.write_tables::<i64>(durability, get).unwrap()
@@ -61,21 +61,21 @@ fn only_the_durable_write_waits_for_the_disk() {
 #[test]
 fn a_removed_file_comes_back_with_all_that_was_in_it() {
     let (_dir, project) = project();
-    let store = Sqlite::open(&project).unwrap();
+    let store = Database::open(&project).unwrap();
     put(&store, "a");
     for name in ["salve.db", "salve.db-wal", "salve.db-shm", "salve.lock"] {
         fs::remove_file(project.state_dir().join(name)).unwrap();
     }
     put(&store, "b");
     drop(store);
-    assert_eq!(names(&Sqlite::open(&project).unwrap()), ["a", "b"]);
+    assert_eq!(names(&Database::open(&project).unwrap()), ["a", "b"]);
 }
 
 /// **Invariant:** A store that is removed while it is in use comes back whole.
 #[test]
 fn a_removed_directory_comes_back_for_all_who_had_it_open() {
     let (_dir, project) = project();
-    let (one, other) = (Sqlite::open(&project).unwrap(), Sqlite::open(&project).unwrap());
+    let (one, other) = (Database::open(&project).unwrap(), Database::open(&project).unwrap());
     put(&one, "a");
     fs::remove_dir_all(project.state_dir()).unwrap();
     assert_eq!(names(&one), ["a"]);
@@ -89,12 +89,12 @@ fn what_is_not_a_file_is_refused_and_left_alone() {
     let (_dir, project) = project();
     let state = project.make_state_dir().unwrap();
     fs::create_dir(project.database()).unwrap();
-    let error = Sqlite::open(&project).unwrap_err();
+    let error = Database::open(&project).unwrap_err();
     assert!(matches!(error, StoreError::NotAFile { found: "a directory", .. }), "{error}");
     fs::remove_dir(project.database()).unwrap();
     fs::write(state.join("target"), "theirs").unwrap();
     std::os::unix::fs::symlink(state.join("target"), project.database()).unwrap();
-    let error = Sqlite::open(&project).unwrap_err();
+    let error = Database::open(&project).unwrap_err();
     assert!(matches!(error, StoreError::NotAFile { found: "a symbolic link", .. }), "{error}");
     assert_eq!(fs::read_to_string(state.join("target")).unwrap(), "theirs");
 }
@@ -102,7 +102,7 @@ fn what_is_not_a_file_is_refused_and_left_alone() {
 #[test]
 fn ten_threads_open_a_new_store_at_once() {
     let (_dir, project) = project();
-    let open = |n: usize| put(&Sqlite::open(&project).unwrap(), &n.to_string());
+    let open = |n: usize| put(&Database::open(&project).unwrap(), &n.to_string());
     thread::scope(|scope| (0..10).for_each(|n| drop(scope.spawn(move || open(n)))));
-    assert_eq!(names(&Sqlite::open(&project).unwrap()).len(), 10);
+    assert_eq!(names(&Database::open(&project).unwrap()).len(), 10);
 }

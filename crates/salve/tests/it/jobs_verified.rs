@@ -1,0 +1,188 @@
+//! How Salve itself verifies that a step is done, and what a step may be: an agent's work, a command, a
+//! skill.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use crate::heal::Visit;
+use crate::jobs::Works;
+
+/// Writes a script beside the project and returns the command that runs it.
+fn agent(works: &Works, name: &str, script: &str) -> String {
+    works.project.write(&format!("../{name}"), script);
+    let path = works.project.dir().canonicalize().unwrap().join("..").join(name);
+    format!("sh '{}'", path.display())
+}
+
+/// Returns what a reviewer has to write to approve, found in what it was told.
+const APPROVE: &str = "sed -n 's/.*`\\(approved [0-9a-f]*\\)`.*/\\1/p'";
+
+/// Runs a job of one agent's step with this verification.
+fn run(works: &Works, does: &str, verify: &str) -> Visit {
+    let agent = agent(works, "agent.sh", does);
+    works.project.write(
+        "job.toml",
+        format!(
+            "[job]\nobjective = \"Add search\"\n[[steps]]\nid = \"plan\"\n\
+             instruction = \"Write the plan.\"\nruntime = \"{agent}\"\nverify = {{ {verify} }}\n"
+        ),
+    );
+    works.salve(&["run", "--attempts", "2", "job.toml"])
+}
+
+#[test]
+fn a_reviewer_sees_the_change_rejects_it_and_approves_the_next_one() {
+    let works = Works::new();
+    let told = works.project.dir().canonicalize().unwrap().join("../told");
+    // It rejects what has no second line; what it writes itself is thrown away.
+    let reviewer = agent(
+        &works,
+        "reviewer.sh",
+        &format!(
+            "cat > '{told}'; echo mine > scribble.txt; echo more >> plan.md\n\
+             if grep -q '^+two' '{told}'; then {APPROVE} '{told}'\n\
+             else sed -n 's/.*`\\(rejected [0-9a-f]*:\\)`.*/\\1 it lacks the second line/p' '{told}'; fi\n\
+             echo '{{\"type\":\"spent\",\"tokens\":40}}'\n",
+            told = told.display()
+        ),
+    );
+    let does = "cat > /dev/null; echo '{\"type\":\"spent\",\"tokens\":100}'\n\
+                if [ -e plan.md ]; then echo two >> plan.md; else echo one > plan.md; fi\n";
+    let verify =
+        format!("reviewer = {{ runtime = \"{reviewer}\", instruction = \"Is it complete?\" }}");
+    let visit = run(&works, does, &verify);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(visit.said.contains("the reviewer rejected it: it lacks the second line"));
+    let asked = fs::read_to_string(&told).unwrap();
+    for words in ["Add search", "Write the plan.", "Is it complete?", "+++ b/plan.md", "+two"] {
+        assert!(asked.contains(words), "{words}: {asked}");
+    }
+    let left = works.run().1.join("workspace");
+    assert_eq!(fs::read_to_string(left.join("plan.md")).unwrap(), "one\ntwo\n");
+    assert!(!left.join("scribble.txt").exists());
+    let spent = |n: u32| {
+        works.json(&format!("state/self_heal/attempt-0000-000{n}.json"))["spent"]["tokens"].clone()
+    };
+    assert_eq!((spent(1), spent(2)), (140.into(), 140.into()), "the review costs, too");
+}
+
+/// **Invariant:** Only a reviewer's own verdict approves a step.
+#[test]
+fn a_reviewer_that_repeats_what_it_was_told_or_says_nothing_has_approved_nothing() {
+    for reviews in ["cat", "true", "echo approved", "cat; echo 'approved 1234'"] {
+        let works = Works::new();
+        let reviewer = agent(&works, "reviewer.sh", reviews);
+        let verify = format!("reviewer = {{ runtime = \"{reviewer}\" }}");
+        let visit = run(&works, "echo 'approved' > plan.md", &verify);
+        assert_eq!(visit.code, Some(1), "{reviews}: {}", visit.said);
+        assert!(visit.said.contains("the reviewer gave no verdict"), "{reviews}: {}", visit.said);
+    }
+    let works = Works::new();
+    let verify = "reviewer = { runtime = \"no-such-reviewer\" }";
+    let visit = run(&works, "echo x > plan.md", verify);
+    assert_eq!(visit.code, Some(3), "a person is needed: {}", visit.said);
+    assert!(visit.said.contains("no-such-reviewer: not found"), "{}", visit.said);
+}
+
+#[test]
+fn a_step_that_claims_success_without_evidence_has_failed() {
+    for (does, verify, word) in [
+        ("echo done", "", "no file changed, and nothing else shows that it is done"),
+        ("echo x > plan.md", "files = [\"other.md\"]", "other.md is missing"),
+        ("echo x > plan.md", "changed = [\"a.txt\"]", "a.txt was not changed"),
+        ("echo x > extra.txt; mkdir d; echo x > d/a.txt", "changed = [\"a.txt\"]", "a.txt was not"),
+        ("echo x > b; echo x > c", "max_files = 1", "2 files changed, at most 1 may"),
+        ("seq 9 > plan.md", "max_lines = 8", "9 lines changed, at most 8 may"),
+        ("printf '\\0' > plan.md", "max_lines = 8", "a binary file changed"),
+        ("echo x > plan.md", "command = \"grep y plan.md\"", "failed"),
+    ] {
+        let works = Works::new();
+        let visit = run(&works, does, verify);
+        assert_eq!(visit.code, Some(1), "{does}: {}", visit.said);
+        assert!(visit.said.contains(word), "{does}: {}", visit.said);
+    }
+    for (does, verify) in [
+        ("echo done", "may_change_nothing = true"),
+        ("echo done", "command = \"test -e a.txt\""),
+        ("seq 8 > plan.md", "max_lines = 8, max_files = 1, changed = [\"plan.md\"]"),
+    ] {
+        let works = Works::new();
+        let visit = run(&works, does, verify);
+        assert_eq!(visit.code, Some(0), "{does}: {}", visit.said);
+    }
+}
+
+#[test]
+fn a_skill_is_a_step() {
+    let works = Works::new();
+    works.project.write(
+        "salve.toml",
+        "[skills.commands]\nwrite = \"printf '%s\\\\n' \\\"$ARG_TEXT\\\" > made.txt\"\n",
+    );
+    works.project.write(
+        "skills/write.yaml",
+        "inputs:\n  - name: text\n    required: true\nsteps:\n  - id: write\n    tool: write\n    \
+         args:\n      text: \"{{ text }}\"\n",
+    );
+    for args in [&["add", "-A"][..], &["commit", "-qm", "skills"]] {
+        crate::heal::git(&works.project, args);
+    }
+    works.project.write(
+        "job.toml",
+        "[[steps]]\nid = \"write\"\nskill = \"skills/write.yaml\"\ninputs = { text = \"hello\" }\n\
+         verify = { files = [\"made.txt\"] }\n",
+    );
+    let visit = works.salve(&["run", "job.toml"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    let made = works.run().1.join("workspace/made.txt");
+    assert_eq!(fs::read_to_string(made).unwrap(), "hello\n");
+    works.project.write("bad.toml", "[[steps]]\nskill = \"a.yaml\"\ncommand = \"true\"\n");
+    let visit = works.salve(&["run", "bad.toml"]);
+    assert_eq!(visit.code, Some(2), "{}", visit.said);
+    works.project.write("gone.toml", "[[steps]]\nskill = \"skills/gone.yaml\"\n");
+    let visit = works.salve(&["run", "--attempts", "1", "gone.toml"]);
+    assert_eq!(visit.code, Some(1), "{}", visit.said);
+    assert!(visit.said.contains("cannot read skills/gone.yaml"), "{}", visit.said);
+}
+
+#[test]
+fn the_jobs_agent_and_model_are_those_of_its_steps() {
+    let works = Works::new();
+    let bin = works.project.dir().join("../bin");
+    let trace = works.project.dir().canonicalize().unwrap().join("../trace");
+    for name in ["claude", "codex"] {
+        let claude =
+            "{\"type\":\"result\",\"subtype\":\"success\",\"is_error\":false,\"result\":\"ok\"}";
+        let codex = "{\"type\":\"item.completed\",\"item\":{\"type\":\"agent_message\",\"text\":\"ok\"}}\n\
+                     {\"type\":\"turn.completed\",\"usage\":{\"input_tokens\":1,\"output_tokens\":1}}";
+        let says = if name == "claude" { claude } else { codex };
+        let script = format!(
+            "#!/bin/sh\necho \"{name} $SALVE_STEP $*\" | tr '\\n' ' ' >> '{0}'; echo >> '{0}'\necho x >> made-$SALVE_STEP\n\
+             cat <<'END'\n{says}\nEND\n",
+            trace.display()
+        );
+        works.project.write(&format!("../bin/{name}"), script);
+        let path = bin.join(name);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    }
+    let step = |id: &str, more: &str| {
+        format!("[[steps]]\nid = \"{id}\"\ninstruction = \"Do it.\"\n{more}\n")
+    };
+    let steps = [
+        step("usual", ""),
+        step("model", "model = \"small-9\""),
+        step("other", "runtime = \"codex\""),
+    ];
+    let job = "[job]\nruntime = \"claude\"\nmodel = \"large-7\"\n".to_owned() + &steps.concat();
+    works.project.write("job.toml", job);
+    let path = std::env::var("PATH").unwrap();
+    let path = format!("{}:{path}", bin.canonicalize().unwrap().display());
+    let output = works.command(&["run", "job.toml"]).env("PATH", path).output().unwrap();
+    let visit = Visit::of(&output);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    let traces = works.traces();
+    let of = |words: &str| traces.iter().find(|line| line.starts_with(words)).unwrap();
+    assert!(of("claude usual").contains("large-7"), "{traces:?}");
+    assert!(of("claude model").contains("small-9"), "{traces:?}");
+    assert!(!of("codex other").contains("large-7"), "a model is one runtime's: {traces:?}");
+}
