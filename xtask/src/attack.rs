@@ -5,13 +5,19 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::Write;
-use std::process::Stdio;
+use std::io::{self, Read as _, Write};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use crate::steps::{StepError, cargo, root};
 
 /// The shortest name that is taken for a test's; shorter words in the document are commands.
 const SHORTEST: usize = 20;
+
+/// How long all attacks together may take, the build included.
+const LIMIT: Duration = Duration::from_secs(45 * 60);
 
 /// Runs the tests of every promise and prints which hold, and how many.
 pub(crate) fn walk(out: &mut dyn Write) -> Result<(), StepError> {
@@ -22,9 +28,8 @@ pub(crate) fn walk(out: &mut dyn Write) -> Result<(), StepError> {
     let mut command = cargo("test -p salve -p salve-core --lib --test it --no-fail-fast --");
     command.args(&names).stdout(Stdio::piped());
     let line = "cargo test".to_owned();
-    let child = command.spawn().map_err(|error| StepError::Start(line.clone(), error))?;
-    let done = child.wait_with_output().map_err(|error| StepError::Start(line.clone(), error))?;
-    let told = results(&String::from_utf8_lossy(&done.stdout));
+    let said = run_bounded(command).map_err(|error| StepError::Start(line, error))?;
+    let told = results(&said);
     let mut held = 0;
     for promise in &promises {
         let holds = promise.tests.iter().all(|test| told.get(*test) == Some(&true));
@@ -43,6 +48,29 @@ pub(crate) fn walk(out: &mut dyn Write) -> Result<(), StepError> {
     }
     let _ = writeln!(out, "{held} of {} promises held, {} tests", promises.len(), told.len());
     if held == promises.len() { Ok(()) } else { Err(StepError::Failed("attack".to_owned())) }
+}
+
+/// Runs a command and returns what it said; one that takes too long is ended with all it started, and
+/// what it has not told by then counts as broken.
+fn run_bounded(mut command: Command) -> io::Result<String> {
+    let mut child = command.process_group(0).spawn()?;
+    let group = format!("-{}", child.id());
+    let (done, ended) = mpsc::channel::<()>();
+    let watch = std::thread::spawn(move || {
+        if ended.recv_timeout(LIMIT) == Err(mpsc::RecvTimeoutError::Timeout) {
+            // It may end in this very moment.
+            let _ = Command::new("kill").args(["-KILL", "--", &group]).status();
+        }
+    });
+    let mut said = Vec::new();
+    if let Some(mut stdout) = child.stdout.take() {
+        stdout.read_to_end(&mut said)?;
+    }
+    child.wait()?;
+    drop(done);
+    // It has nothing to say.
+    let _ = watch.join();
+    Ok(String::from_utf8_lossy(&said).into_owned())
 }
 
 /// A promise of the document, and the tests that try to break it.

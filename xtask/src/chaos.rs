@@ -4,17 +4,22 @@
 //! or both killed by SIGKILL after a random time, and is resumed, until it is done. Every step must be
 //! done exactly once, and the workspace must be the undisturbed one, byte for byte.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// What came of a soak.
-type ChaosResult = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type ChaosResult = Result<(), Box<dyn std::error::Error>>;
 
 /// How many steps a job has.
 const STEPS: usize = 6;
+
+/// Names the program to kill, where it is not to be built.
+const BINARY: &str = "SALVE_CHAOS_BINARY";
 
 /// What the last run of Salve printed.
 const SAID: &str = ".said";
@@ -25,12 +30,8 @@ const LONG: Duration = Duration::from_secs(120);
 /// Kills jobs so many times.
 pub(crate) fn jobs(kills: &str) -> ChaosResult {
     let kills: u32 = kills.parse().map_err(|_| format!("`{kills}` is no number"))?;
-    let status = Command::new("cargo").args(["build", "--quiet", "-p", "salve"]).status()?;
-    if !status.success() {
-        return Err("salve could not be built".into());
-    }
-    let salve = std::env::current_dir()?.join("target/debug/salve");
     let home = std::env::temp_dir().join(format!("salve-chaos-{}", std::process::id()));
+    let salve = built_salve(&home)?;
     let result = soak(&salve, &home, kills);
     if result.is_ok() {
         fs::remove_dir_all(&home)?;
@@ -38,10 +39,27 @@ pub(crate) fn jobs(kills: &str) -> ChaosResult {
     result
 }
 
+/// Builds Salve, unless one is chosen, and returns the program in `home`.
+pub(crate) fn built_salve(home: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    let chosen = std::env::var_os(BINARY).map(PathBuf::from);
+    if chosen.is_none() {
+        let status = Command::new("cargo").args(["build", "--quiet", "-p", "salve"]).status()?;
+        if !status.success() {
+            return Err("salve could not be built".into());
+        }
+    }
+    fs::create_dir_all(home)?;
+    // A copy, so that a build beside the soak does not change what is killed.
+    let salve = home.join("salve");
+    let built = chosen.unwrap_or_else(|| crate::steps::root().join("target/debug/salve"));
+    fs::copy(built, &salve)?;
+    Ok(salve)
+}
+
 fn soak(salve: &Path, home: &Path, kills: u32) -> ChaosResult {
     let calm = Bench::new(salve, &home.join("calm"))?;
     calm.finish(calm.start(&["run", "job.json"])?)?;
-    let (mut killed, mut jobs, mut luck) = (0, 0_u32, Luck(0x9e37_79b9_7f4a_7c15));
+    let (mut killed, mut jobs, mut luck) = (0, 0_u32, Luck::new());
     let since = Instant::now();
     while killed < kills {
         jobs += 1;
@@ -67,10 +85,16 @@ fn soak(salve: &Path, home: &Path, kills: u32) -> ChaosResult {
 }
 
 /// Numbers that look random and are the same every time.
-struct Luck(u64);
+pub(crate) struct Luck(u64);
 
 impl Luck {
-    fn below(&mut self, limit: u64) -> u64 {
+    /// Returns the same luck every time.
+    pub(crate) fn new() -> Self {
+        Self(0x9e37_79b9_7f4a_7c15)
+    }
+
+    /// Returns a number below a limit.
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -96,7 +120,7 @@ impl Bench {
         let steps: Vec<String> = (0..STEPS)
             .map(|step| match step % 2 {
                 0 => format!(
-                    "{{\"id\": \"step-{step}\", \"command\": \"for i in 1 2 3; do echo {step} >> a.txt; sleep 0.02; done; rm -f made/*/gone; cp a.txt copy-{step}.txt\"}}"
+                    "{{\"id\": \"step-{step}\", \"command\": \"for i in 1 2 3; do echo {step} >> a.txt; sleep 0.02; done; rm -f made/*/gone; cp a.txt copy-{step}.txt; ln -sf a.txt link-{step}; chmod 755 copy-{step}.txt\"}}"
                 ),
                 _ => format!(
                     "{{\"id\": \"step-{step}\", \"instruction\": \"make parts\", \"runtime\": \"sh agent.sh\", \"verify\": {{\"command\": \"test $(wc -l < made/step-{step}/parts) = 5\"}}}}"
@@ -116,7 +140,7 @@ impl Bench {
         let mut command = Command::new(&self.salve);
         command.args(args).current_dir(&self.dir).env("SALVE_USER", "chaos");
         let said = fs::File::create(self.dir.join(SAID))?;
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn()
+        command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said).spawn()
     }
 
     /// Returns the runs whose directories are there.
@@ -178,9 +202,10 @@ impl Bench {
     }
 
     fn finish(&self, mut child: Child) -> ChaosResult {
-        match self.is_over_within(&mut child, LONG)? {
-            true => Ok(()),
-            false => Err("the undisturbed job does not end".into()),
+        if self.is_over_within(&mut child, LONG)? {
+            Ok(())
+        } else {
+            Err("the undisturbed job does not end".into())
         }
     }
 
@@ -228,12 +253,11 @@ impl Bench {
             let run = bench.run().unwrap_or_default();
             bench.dir.join(".salve/jobs").join(run).join("workspace")
         };
-        let mut diff = Command::new("diff");
-        diff.args(["-r", "--exclude=.git", "--exclude=.salve"]).args([at(calm), at(self)]);
-        let output = diff.output()?;
-        if !output.status.success() {
-            let text = String::from_utf8_lossy(&output.stdout).into_owned();
-            return Err(format!("{}: {text}", self.dir.display()).into());
+        let (wanted, found) = (contents(&at(calm))?, contents(&at(self))?);
+        let differs = |path: &&PathBuf| wanted.get(*path) != found.get(*path);
+        if let Some(path) = wanted.keys().chain(found.keys()).find(differs) {
+            let (dir, path) = (self.dir.display(), path.display());
+            return Err(format!("{dir}: {path} is not as in the undisturbed job").into());
         }
         if self.runs().len() != 1 {
             return Err(format!("{}: {:?} are left", self.dir.display(), self.runs()).into());
@@ -265,6 +289,34 @@ impl Bench {
         }
         Ok(())
     }
+}
+
+/// What is at a path of a workspace: its mode, and its bytes or where it leads.
+type PathContent = (u32, Vec<u8>);
+
+/// Returns all that a workspace holds, without its repository.
+fn contents(root: &Path) -> io::Result<BTreeMap<PathBuf, PathContent>> {
+    let (mut found, mut open) = (BTreeMap::new(), vec![root.to_path_buf()]);
+    while let Some(dir) = open.pop() {
+        for entry in fs::read_dir(&dir)? {
+            let path = entry?.path();
+            let about = path.symlink_metadata()?;
+            let name = path.strip_prefix(root).unwrap_or(&path).to_path_buf();
+            if name == Path::new(".git") {
+                continue;
+            }
+            let bytes = if about.is_dir() {
+                open.push(path);
+                Vec::new()
+            } else if about.is_symlink() {
+                fs::read_link(&path)?.into_os_string().into_encoded_bytes()
+            } else {
+                fs::read(&path)?
+            };
+            found.insert(name, (about.permissions().mode(), bytes));
+        }
+    }
+    Ok(found)
 }
 
 /// Tells whether a process of this number is there and is Salve.

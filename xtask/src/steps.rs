@@ -51,11 +51,51 @@ pub(crate) fn bench(name: &str) -> Result<(), StepError> {
     for package in ["salve-core", "salve"] {
         for bench in stems(&root().join("crates").join(package).join("benches"), "rs")? {
             if bench.contains(name) {
-                run(cargo(&format!("bench --package {package} --bench {bench}")))?;
+                let mut command = cargo(&format!("bench --package {package} --bench {bench}"));
+                if bench == "proxy" {
+                    beside_others(&mut command);
+                }
+                run(command)?;
             }
         }
     }
     Ok(())
+}
+
+/// Names the proxies of others, where they can be installed, to be measured in the same run.
+fn beside_others(bench: &mut Command) {
+    if let Some(python) = python("mcp-python", &["fastmcp"]) {
+        bench.env("SALVE_BENCH_FASTMCP", python);
+    }
+    // It does not know the second generation of the SDK yet.
+    if let Some(python) = python("mcp-proxy", &["mcp-proxy", "mcp<2"]) {
+        bench.env("SALVE_BENCH_MCP_PROXY", python.with_file_name("mcp-proxy"));
+    }
+}
+
+/// Returns an interpreter that has these packages, in an environment of its own; the first one is
+/// what is asked for.
+pub(crate) fn python(name: &str, packages: &[&str]) -> Option<PathBuf> {
+    let home = target().join(name);
+    let python = home.join("bin/python");
+    let module = packages.first()?.replace('-', "_");
+    let is_there = || {
+        let mut probe = Command::new(&python);
+        probe.args(["-c", &format!("import {module}")]);
+        answers(probe)
+    };
+    if !is_there() {
+        // Without it, what needs it is skipped, and that is said.
+        run(Command::new("python3").args(["-m", "venv"]).arg(&home)).ok()?;
+        let mut install = Command::new(&python);
+        run(install.args(["-m", "pip", "install", "--quiet"]).args(packages)).ok()?;
+    }
+    is_there().then_some(python)
+}
+
+/// Returns where cargo builds.
+pub(crate) fn target() -> PathBuf {
+    env::var_os("CARGO_TARGET_DIR").map_or(root().join("target"), PathBuf::from)
 }
 
 /// Runs every fuzz target for `seconds`.
