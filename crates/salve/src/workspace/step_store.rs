@@ -8,6 +8,10 @@
 //!
 //! **Invariant:** the workspace is set back only once all patches were replayed in the repository
 //! and came to the very tree that the last checkpoint has.
+//!
+//! Steps may write here, so a link in the place of a directory leads to somebody else's files.
+//!
+//! **Invariant:** nothing is checked out, removed or written through a link.
 
 use std::fs;
 use std::io;
@@ -18,12 +22,17 @@ use std::sync::{Mutex, PoisonError};
 use super::error::WorkspaceError;
 use super::git::{Git, alone_config};
 use super::oid::Format;
+use crate::files::{self, FileKind};
 
 /// What no workspace has, whatever the user's own rules ignore.
 const EXCLUDED: &str = ".salve/\n.dev-crash*\n.dev-repair.lock\n";
 
 /// Keeps every attribute of the files themselves from changing what is stored.
 const ATTRIBUTES: &str = "* -text -eol -ident -filter -working-tree-encoding\n";
+
+/// What git reads of a repository before anything else; a pipe among them would keep it waiting.
+const READ_FIRST: [&str; 6] =
+    ["HEAD", "config", "index", "packed-refs", "config.worktree", "objects/info/alternates"];
 
 /// How many patches one call of git applies at most; its arguments have a limit.
 const PATCHES_AT_ONCE: usize = 4_000;
@@ -131,7 +140,6 @@ impl StepStore {
         }
         let prefix = project.strip_prefix(&top).unwrap_or(Path::new(""));
         write("salve-prefix", prefix.as_os_str().as_encoded_bytes())?;
-        fs::create_dir_all(dir.join("workspace")).map_err(WorkspaceError::io(dir))?;
         let made = Self::open(dir)?;
         made.begin(format.map(|_| &user), &top, start)?;
         Ok(made)
@@ -140,16 +148,18 @@ impl StepStore {
     /// Opens the workspace of a job; its job is run by this process and no other.
     pub fn open(dir: &Path) -> Result<Self, WorkspaceError> {
         let (store, workspace) = (dir.join("store.git"), dir.join("workspace"));
-        fs::create_dir_all(&workspace).map_err(WorkspaceError::io(workspace.clone()))?;
+        make_own(&workspace)?;
+        files::make_directories(&store).map_err(WorkspaceError::io(&store))?;
         // Whoever was killed while it wrote the index left this.
-        match fs::remove_file(store.join("index.lock")) {
+        match files::remove(&store.join("index.lock")) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => {
                 return Err(WorkspaceError::io(store)(error));
             }
             Ok(()) | Err(_) => {}
         }
         let prefix = store.join("salve-prefix");
-        let prefix = fs::read(&prefix).map_err(WorkspaceError::io(prefix))?;
+        let prefix = files::read_bytes(&prefix, FileKind::Note)
+            .map_err(|error| WorkspaceError::io(prefix)(error.into()))?;
         let prefix = PathBuf::from(std::ffi::OsString::from_vec(prefix));
         let git = Git::alone_over(&workspace, &store);
         Ok(Self { git, store, workspace, prefix, last: Mutex::default() })
@@ -216,23 +226,26 @@ impl StepStore {
         self.prefix.join(file.strip_prefix("./").unwrap_or(file))
     }
 
-    /// Tells whether the directory in which the steps run is no longer there.
+    /// Tells whether the directory in which the steps run is no longer there, or a link stands in
+    /// its place.
     pub fn is_gone(&self) -> bool {
-        !self.dir().is_dir()
+        !is_own_directory(&self.workspace) || !self.dir().is_dir()
     }
 
     /// Makes a workspace that is gone again, as it was before a step.
     pub fn remake(&self, step: usize) -> Result<(), WorkspaceError> {
-        fs::create_dir_all(&self.workspace).map_err(WorkspaceError::io(&self.workspace))?;
         self.check_out(&self.tree_before(step)?)
     }
 
     /// Makes the repository that the steps see again, if one of them left it damaged.
     pub fn mend_repository(&self) -> Result<(), WorkspaceError> {
-        let head = fs::read(self.store.join("salve-head")).unwrap_or_default();
+        let head = self.head().unwrap_or_default().into_bytes();
         let dot_git = self.workspace.join(".git");
         if self.is_as_made(&dot_git, &head) {
             return Ok(());
+        }
+        if !is_readable(&dot_git) {
+            return self.make_repository();
         }
         let seen = Git::alone_over(&self.workspace, &dot_git);
         let is_well = if head.is_empty() {
@@ -247,12 +260,14 @@ impl StepStore {
     fn is_as_made(&self, dot_git: &Path, head: &[u8]) -> bool {
         let format = if head.len() > 40 { Format::Sha256 } else { Format::Sha1 };
         let reads = |name: &str, want: &[u8]| {
-            fs::read(dot_git.join(name)).is_ok_and(|text| text.trim_ascii_end() == want)
+            let text = files::read_bytes(&dot_git.join(name), FileKind::Note);
+            text.is_ok_and(|text| text.trim_ascii_end() == want)
         };
         let objects = self.store.join("objects").into_os_string().into_vec();
         let has = |name: &str| dot_git.join(name).exists();
         let is_there = ["config", "index", "refs", "objects"].into_iter().all(has);
         !head.is_empty()
+            && is_readable(dot_git)
             && is_there
             && reads("HEAD", head)
             && reads("objects/info/alternates", &objects)
@@ -271,6 +286,10 @@ impl StepStore {
 
     /// Returns the hash of the workspace as it is.
     pub fn tree(&self) -> Result<String, WorkspaceError> {
+        if !is_own_directory(&self.workspace) {
+            let error = io::ErrorKind::NotADirectory.into();
+            return Err(WorkspaceError::io(&self.workspace)(error));
+        }
         self.git.read(&["add", "--all"])?;
         Ok(one_line(&self.git.read(&["write-tree"])?))
     }
@@ -416,7 +435,7 @@ impl StepStore {
 
     /// Gives the workspace the state of a tree; what git ignores stays.
     pub fn check_out(&self, tree: &str) -> Result<(), WorkspaceError> {
-        fs::create_dir_all(&self.workspace).map_err(WorkspaceError::io(&self.workspace))?;
+        make_own(&self.workspace)?;
         // The index is what is there now, so that what the tree does not have is removed.
         self.git.read(&["add", "--all"])?;
         self.git.read(&["read-tree", "-u", "--reset", tree])?;
@@ -431,10 +450,17 @@ impl StepStore {
         if self.tree()? == tree { Ok(()) } else { self.check_out(tree) }
     }
 
+    /// Returns the commit that the steps see, empty if there is none; nothing where the project has
+    /// no repository.
+    fn head(&self) -> Option<String> {
+        files::read_text(&self.store.join("salve-head"), FileKind::Note).ok()
+    }
+
     /// Makes the repository that the steps see: the user's history, and settings of its own. Even
     /// without a commit there is one, or git would find the user's own above the workspace.
     fn make_repository(&self) -> Result<(), WorkspaceError> {
-        let Ok(head) = fs::read_to_string(self.store.join("salve-head")) else { return Ok(()) };
+        let Some(head) = self.head() else { return Ok(()) };
+        make_own(&self.workspace)?;
         let dot_git = self.workspace.join(".git");
         let removed = match fs::symlink_metadata(&dot_git) {
             Ok(about) if about.is_dir() => fs::remove_dir_all(&dot_git),
@@ -457,6 +483,29 @@ impl StepStore {
             .map_err(WorkspaceError::io(&dot_git))?;
         made.read(&["read-tree", "HEAD"]).map(drop)
     }
+}
+
+/// Makes a workspace that is not there; what stands in its place and is no directory is removed.
+fn make_own(workspace: &Path) -> Result<(), WorkspaceError> {
+    let work = || match fs::symlink_metadata(workspace) {
+        Ok(about) if about.is_dir() => Ok(()),
+        Ok(_) => files::remove(workspace),
+        Err(_) => Ok(()),
+    };
+    work().and_then(|()| files::make_directories(workspace)).map_err(WorkspaceError::io(workspace))
+}
+
+fn is_own_directory(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|about| about.is_dir())
+}
+
+/// Returns whether git can read a repository, which is no link, without waiting for a pipe in it.
+fn is_readable(dot_git: &Path) -> bool {
+    let is_plain = |name: &&str| {
+        let about = fs::symlink_metadata(dot_git.join(name));
+        about.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
+    };
+    is_own_directory(dot_git) && READ_FIRST.iter().all(|name| is_plain(name))
 }
 
 /// Returns the hidden ref of a step's checkpoint.
@@ -582,6 +631,42 @@ mod tests {
         let error = made.replay(&steps).unwrap_err().to_string();
         assert!(error.contains("step-0002.patch"), "{error}");
         assert_eq!(made.tree().unwrap(), wanted, "the workspace is as it was");
+    }
+
+    #[test]
+    fn what_would_keep_git_waiting_or_leads_elsewhere_is_made_anew() {
+        let home = tempfile::tempdir().unwrap();
+        let (project, dir) = (home.path().join("project"), home.path().join("job"));
+        let victim = home.path().join("victim");
+        for place in [&project, &victim] {
+            fs::create_dir_all(place).unwrap();
+            git(place, &["init", "-q"]);
+            fs::write(place.join("a.txt"), "a").unwrap();
+            git(place, &["add", "-A"]);
+            git(place, &["commit", "-qm", "first"]);
+        }
+        fs::write(victim.join("draft"), "not committed").unwrap();
+        let made = StepStore::make(&project, &dir, &StartFrom::Files).unwrap();
+        let dot_git = made.dir().join(".git");
+        for name in READ_FIRST {
+            let file = dot_git.join(name);
+            let _ = fs::remove_file(&file);
+            let fifo = std::process::Command::new("mkfifo").arg(&file).status().unwrap();
+            assert!(fifo.success(), "{name}");
+            made.mend_repository().unwrap();
+            assert!(is_readable(&dot_git), "{name}");
+        }
+        fs::remove_dir_all(&dot_git).unwrap();
+        symlink(victim.join(".git"), &dot_git).unwrap();
+        made.mend_repository().unwrap();
+        assert!(is_own_directory(&dot_git) && victim.join(".git/HEAD").exists());
+        fs::rename(made.root(), home.path().join("moved")).unwrap();
+        symlink(&victim, made.root()).unwrap();
+        assert!(made.is_gone() && made.tree().is_err());
+        made.remake(0).unwrap();
+        assert!(!made.is_gone() && made.dir().join("a.txt").exists());
+        assert_eq!(fs::read_to_string(victim.join("draft")).unwrap(), "not committed");
+        assert!(is_own_directory(&victim.join(".git/objects")));
     }
 
     #[test]

@@ -101,6 +101,32 @@ fn a_starting_ref_that_was_pushed_away_changes_no_reset() {
     assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
 }
 
+/// **Invariant:** Whatever a step puts in the place of its workspace, nobody else's files change.
+#[test]
+fn a_workspace_that_is_a_link_leads_no_reset_to_other_files() {
+    let works = Works::new();
+    let victim = works.project.dir().join("../victim");
+    fs::create_dir_all(victim.join(".git")).unwrap();
+    fs::write(victim.join("work.txt"), "mine").unwrap();
+    fs::write(victim.join(".git/HEAD"), "theirs").unwrap();
+    let swap =
+        format!("cd ..; mv workspace away; ln -s '{}' workspace; exit 126", victim.display());
+    let visit = works.salve(&["run", "--step", "echo 1 >> a.txt", "--step", &swap]);
+    assert_eq!(visit.code, Some(3), "{}", visit.said);
+    let (id, dir) = works.run();
+    assert!(!dir.join("workspace").is_symlink(), "the workspace is the job's own again");
+    // Somebody does it while nothing runs.
+    fs::rename(dir.join("workspace"), dir.join("away again")).unwrap();
+    std::os::unix::fs::symlink(&victim, dir.join("workspace")).unwrap();
+    assert_eq!(works.salve(&["control", &id, "hard_reset_step"]).code, Some(0));
+    let visit = works.salve(&["resume", &id]);
+    assert_eq!(visit.code, Some(3), "{}", visit.said);
+    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
+    assert_eq!(fs::read_to_string(victim.join("work.txt")).unwrap(), "mine");
+    assert_eq!(fs::read_to_string(victim.join(".git/HEAD")).unwrap(), "theirs");
+    assert!(!victim.join("a.txt").exists());
+}
+
 #[test]
 fn a_step_that_edits_git_or_deletes_the_workspace_costs_nothing_that_was_done() {
     let works = Works::new();
