@@ -8,7 +8,7 @@ mod steer;
 mod target;
 
 use std::io::Write;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use anstyle::{AnsiColor, Style};
 use salve_core::event::{Actor, Amounts, Entry, PersonOrder, SubjectKind};
@@ -25,7 +25,7 @@ use super::{CliError, Exit, Output, events, project};
 use crate::heal::loop_files::LoopFiles;
 use crate::heal::people::{self, PersonError, PersonWord};
 use crate::process;
-use crate::process::machine_program;
+use crate::process::quiet_git;
 use crate::store::{Journal, Store};
 
 /// Who speaks.
@@ -363,9 +363,8 @@ pub(super) fn speaker(given: Option<&str>, store: &Store, scrubber: &Scrubber) -
 
 fn git_name(store: &Store) -> Option<String> {
     let root = store.project().root();
-    let mut git = Command::new(machine_program("git", root));
-    git.args(["--no-pager", "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
-    git.args(["config", "user.name"]).current_dir(root).stdin(Stdio::null()).stderr(Stdio::null());
+    let mut git = quiet_git(root);
+    git.args(["config", "user.name"]).stdin(Stdio::null()).stderr(Stdio::null());
     let output = git.output().ok().filter(|output| output.status.success())?;
     let name = String::from_utf8(output.stdout).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())

@@ -49,7 +49,7 @@ mod terminal_reporter;
 mod tool_calls;
 mod undo;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -63,6 +63,7 @@ pub use error::{CliError, Exit};
 pub use output::Output;
 
 use self::answer::AnswerKind;
+use crate::process::answerer::command_word;
 use crate::process::find_program;
 use crate::process::keeper;
 use crate::sandbox;
@@ -113,6 +114,8 @@ enum KeptCommand {
     Proxy(proxy::Args),
     /// Run one command and heal what keeps it from working, as far as that is safe
     Call(call::Args),
+    /// Run or check a skill: steps in YAML that call tools
+    Skill(skill::Args),
 }
 
 #[derive(Debug, Subcommand)]
@@ -131,8 +134,6 @@ enum Command {
     Control(job::control::Args),
     /// Print the figures of all jobs and incidents, as Prometheus reads them
     Metrics(job::metrics::Args),
-    /// Run or check a skill: steps in YAML that call tools
-    Skill(skill::Args),
     /// Say why a tool fails and where it is written, and apply a patch that you approve
     Debug(debug::Args),
     /// Start a server that another salve cares for
@@ -240,16 +241,10 @@ pub fn main() -> ExitCode {
 }
 
 /// Returns whether the arguments name a command with a keeper, whatever options stand before it.
-fn is_kept(mut args: impl Iterator<Item = OsString>) -> bool {
-    while let Some(arg) = args.next() {
-        match arg.to_str() {
-            Some("--project" | "--set") => drop(args.next()),
-            Some(option) if option.starts_with('-') => {}
-            Some(name) => return KeptCommand::has_subcommand(name),
-            None => return false,
-        }
-    }
-    false
+fn is_kept(args: impl Iterator<Item = OsString>) -> bool {
+    let args: Vec<OsString> = args.collect();
+    let name = command_word(args.iter().map(OsString::as_os_str)).and_then(OsStr::to_str);
+    name.is_some_and(KeptCommand::has_subcommand)
 }
 
 fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
@@ -291,6 +286,7 @@ fn obey_kept(command: KeptCommand, out: &Output) -> Result<ExitCode, CliError> {
         KeptCommand::Run(args) => job::run::run(&args, out),
         KeptCommand::Proxy(args) => proxy::run(&args, out),
         KeptCommand::Call(args) => call::run(&args, out),
+        KeptCommand::Skill(args) => skill::run(&args, out).map(Into::into),
     }
 }
 
@@ -302,7 +298,6 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Jobs(args) => job::list::run(&args, out)?,
         Command::Metrics(args) => job::metrics::run(&args, out)?,
         Command::Control(args) => job::control::run(&args, out)?,
-        Command::Skill(args) => skill::run(&args, out)?,
         Command::Debug(args) => return debug::run(&args, out),
         Command::Demo(args) => demo::run(args, out)?,
         Command::Start(args) => servers::run(&args, ServerOrder::Start, out)?,
@@ -368,6 +363,20 @@ mod tests {
         ] {
             assert_eq!(is_kept(args.iter().map(OsString::from)), is, "{args:?}");
         }
+    }
+
+    /// Who started a process is known by its words, so those who look know all such options.
+    #[test]
+    fn options_that_have_a_value_are_known_to_who_judges_processes() {
+        use crate::process::answerer::OPTIONS_WITH_VALUES;
+        let command = Cli::command();
+        let valued = command.get_arguments().filter(|arg| arg.get_action().takes_values());
+        let names: Vec<String> =
+            valued.filter_map(|arg| Some(format!("--{}", arg.get_long()?))).collect();
+        assert_eq!(names, OPTIONS_WITH_VALUES);
+        let has_short =
+            |arg: &clap::Arg| arg.get_action().takes_values() && arg.get_short().is_some();
+        assert!(!command.get_arguments().any(has_short));
     }
 
     /// A long-running command is added in one place: whatever is a `KeptCommand` has a keeper.

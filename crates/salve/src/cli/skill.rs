@@ -1,7 +1,7 @@
 //! `salve skill`: runs and checks skills.
 
 use std::collections::BTreeMap;
-use std::io::Write;
+use std::io::{BufRead as _, Read as _, Write};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -20,6 +20,8 @@ use crate::skills::{
 
 /// How long a call may take.
 const CALL_LIMIT: Duration = Duration::from_secs(300);
+/// How much a client may send.
+const CLIENTS_LONGEST: u64 = 16 << 20;
 
 /// Arguments of `salve skill`.
 #[derive(Debug, clap::Args)]
@@ -48,6 +50,9 @@ struct RunArgs {
     /// Call no tool; say which would be called
     #[arg(long)]
     dry_run: bool,
+    /// Read the inputs from stdin, one line of JSON, and end when stdin does
+    #[arg(long, hide = true)]
+    for_client: bool,
 }
 
 #[derive(Debug, clap::Args)]
@@ -118,7 +123,7 @@ fn check(args: &CheckArgs, out: &Output) -> Result<Exit, CliError> {
 
 fn run_skill(args: &RunArgs, out: &Output) -> Result<Exit, CliError> {
     let skill = read(&args.file)?;
-    let inputs = inputs(&args.input, &skill)?;
+    let inputs = if args.for_client { clients_inputs()? } else { inputs(&args.input, &skill)? };
     let healer = if skill.heals_itself() { CallHealer::Skill } else { CallHealer::Salve };
     let (mut tools, scrubber) = tools(healer, out)?;
     let caller = if args.dry_run { None } else { Some(&mut tools) };
@@ -168,6 +173,25 @@ fn call_tool(args: &CallArgs, out: &Output) -> Result<Exit, CliError> {
             Ok(Exit::Failed)
         }
     }
+}
+
+/// Reads the inputs that a client sent, and from then on ends with it.
+fn clients_inputs() -> Result<BTreeMap<String, Value>, CliError> {
+    let mut line = String::new();
+    let read = std::io::stdin().lock().take(CLIENTS_LONGEST).read_line(&mut line);
+    read.map_err(|error| CliError::failed("cannot read the inputs").because(error))?;
+    let inputs = serde_json::from_str(&line)
+        .map_err(|error| CliError::usage("the inputs are not an object of JSON").because(error))?;
+    let watch = || {
+        // Nobody says anything more: what comes is the end, and with it nobody wants the result.
+        let _ = std::io::copy(&mut std::io::stdin().lock(), &mut std::io::sink());
+        std::process::exit(1);
+    };
+    std::thread::Builder::new()
+        .name("client's end".to_owned())
+        .spawn(watch)
+        .map_err(|error| CliError::failed("cannot watch who asked").because(error))?;
+    Ok(inputs)
 }
 
 fn inputs(given: &[String], skill: &Skill) -> Result<BTreeMap<String, Value>, CliError> {

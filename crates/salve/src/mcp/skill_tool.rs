@@ -1,10 +1,14 @@
 //! The tool that runs a skill of the project.
 //!
 //! A skill calls only tools that the user's settings name, and Python in it can only compute. It
-//! takes its time on a thread of its own, so that it holds up no other tool.
+//! takes its time on a thread of its own, so that it holds up no other tool. Its tools run behind a
+//! `salve skill run` of their own: its keeper holds whatever they start, so that none of it can
+//! pass for a person, and all of it ends with whoever serves the tools.
 
 use std::collections::BTreeMap;
+use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde::Deserialize;
@@ -13,11 +17,12 @@ use serde_json::{Map, Value, json};
 use super::team::schema;
 use super::tool::tool;
 use super::{RepairToolsError, RepairToolsPlace};
-use crate::config::{self, Config};
 use crate::files::{self, FileKind};
 use crate::scrub::scrub_value;
-use crate::skills::{CallHealer, Skill, SkillRun, SkillTools, parse_skill};
-use crate::store::Store;
+use crate::skills::{Skill, SkillRun, parse_skill};
+
+/// How much a skill may report.
+const LONGEST: u64 = 64 << 20;
 
 /// The tool's name.
 pub(super) const NAME: &str = "skill_run";
@@ -43,18 +48,48 @@ impl SkillToolCall {
             .map_err(|error| wrong(format!("{}:{}: {}", self.file, error.line, error.reason)))?;
         self.missing_input(&skill)
             .map_or(Ok(()), |name| Err(wrong(format!("the skill needs the input `{name}`"))))?;
-        let config = in_force(place)?;
-        let salve = std::env::current_exe()
-            .map_err(|error| wrong(format!("Salve itself cannot be found: {error}")))?;
-        let healer = if skill.heals_itself() { CallHealer::Skill } else { CallHealer::Salve };
-        let mut tools = SkillTools::new(place.project.root().to_owned(), salve, healer);
-        tools.servers = config.settings.skills.servers;
-        tools.commands = config.settings.skills.commands;
+        if !self.dry_run {
+            return self.run_apart(&path, place);
+        }
         let inputs: BTreeMap<String, Value> = self.inputs.into_iter().collect();
-        let tools = (!self.dry_run).then_some(&mut tools);
-        let report = SkillRun { skill: &skill, inputs, tools }.run();
+        let report = SkillRun { skill: &skill, inputs, tools: None }.run();
         let report = serde_json::to_value(report).unwrap_or_default();
         Ok(scrub_value(&place.scrubber, &report))
+    }
+
+    /// Runs the skill in a process of its own.
+    fn run_apart(&self, path: &Path, place: &RepairToolsPlace) -> Result<Value, RepairToolsError> {
+        let wrong = |error: std::io::Error| {
+            RepairToolsError::Skill(format!("`{}` cannot be run: {error}", self.file))
+        };
+        let salve = std::env::current_exe().map_err(wrong)?;
+        let mut command = Command::new(salve);
+        command.arg("--project").arg(place.project.root()).arg("--json");
+        for setting in &place.sources.flags {
+            command.arg("--set").arg(setting);
+        }
+        command.args(["skill", "run", "--for-client"]).arg(path);
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(wrong)?;
+        // It is held until all is said: the child ends when it is closed.
+        let mut stdin = child.stdin.take();
+        let told = stdin.as_mut().map_or(Ok(()), |stdin| {
+            writeln!(stdin, "{}", Value::Object(self.inputs.clone())).and_then(|()| stdin.flush())
+        });
+        let complaint = child.stderr.take().map(|from| std::thread::spawn(move || read_all(from)));
+        let report = child.stdout.take().map(read_all).unwrap_or_default();
+        let ended = child.wait().map_err(wrong)?;
+        let complaint = complaint.and_then(|thread| thread.join().ok()).unwrap_or_default();
+        match serde_json::from_slice::<Value>(&report) {
+            Ok(report) if report.is_object() => Ok(scrub_value(&place.scrubber, &report)),
+            Ok(_) | Err(_) => {
+                told.map_err(wrong)?;
+                let said = String::from_utf8_lossy(&complaint);
+                let said = said.trim().trim_start_matches("error:").trim();
+                let why = if said.is_empty() { ended.to_string() } else { said.to_owned() };
+                Err(RepairToolsError::Skill(place.scrubber.scrub(&why).as_str().to_owned()))
+            }
+        }
     }
 
     fn missing_input<'s>(&self, skill: &'s Skill) -> Option<&'s str> {
@@ -79,15 +114,11 @@ fn inside(root: &Path, file: &str) -> Result<PathBuf, String> {
     }
 }
 
-/// Returns the settings that hold: a change that an agent made waits for a person.
-fn in_force(place: &RepairToolsPlace) -> Result<Config, RepairToolsError> {
-    let wrong = |error: &dyn std::fmt::Display| RepairToolsError::Settings(error.to_string());
-    match Store::open_existing(&place.project)? {
-        Some(store) => config::in_force(store.journal(), &place.sources, &place.scrubber)
-            .map(|(config, _)| config)
-            .map_err(|error| wrong(&error)),
-        None => config::load(&place.sources).map_err(|error| wrong(&error)),
-    }
+fn read_all(from: impl std::io::Read) -> Vec<u8> {
+    let mut text = Vec::new();
+    // What cannot be read was not said.
+    let _ = from.take(LONGEST).read_to_end(&mut text);
+    text
 }
 
 /// Returns the tool as clients are told of it.

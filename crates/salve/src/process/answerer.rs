@@ -24,6 +24,8 @@ const SPACES: [(&str, &str); 3] =
     [("user", "user namespace"), ("pid", "process namespace"), ("mnt", "mount namespace")];
 /// More generations than any process has.
 const GENERATIONS: usize = 4_096;
+/// The options of `salve` that stand before its command and have a word of their own behind them.
+pub const OPTIONS_WITH_VALUES: [&str; 2] = ["--project", "--set"];
 /// Programs that start a server for its client and are not the client themselves.
 const WRAPPERS: [&str; 6] = ["sh", "bash", "dash", "zsh", "env", "npm"];
 
@@ -237,15 +239,30 @@ fn words(pid: u32) -> Vec<Vec<u8>> {
     line.split(|&byte| byte == 0).map(<[u8]>::to_vec).collect()
 }
 
+/// Returns the command among the words behind `salve`, whatever options stand before it.
+pub fn command_word<'w>(mut words: impl Iterator<Item = &'w OsStr>) -> Option<&'w OsStr> {
+    while let Some(word) = words.next() {
+        if OPTIONS_WITH_VALUES.iter().any(|option| word == *option) {
+            words.next();
+        } else if !word.as_bytes().starts_with(b"-") {
+            return Some(word);
+        }
+    }
+    None
+}
+
+fn command_of(words: &[Vec<u8>]) -> Option<&OsStr> {
+    command_word(words.iter().skip(1).map(|word| OsStr::from_bytes(word)))
+}
+
 /// Returns whether a process starts nobody's agent: a demo starts Salves in a project of its own,
 /// and who serves the page opens a browser for the person.
 fn starts_no_agent(pid: u32) -> bool {
-    let words = words(pid);
-    words
-        .iter()
-        .skip(1)
-        .find(|word| !word.starts_with(b"-"))
-        .is_some_and(|word| matches!(&**word, b"demo" | b"serve"))
+    is_harmless(&words(pid))
+}
+
+fn is_harmless(words: &[Vec<u8>]) -> bool {
+    command_of(words).is_some_and(|word| word == "demo" || word == "serve")
 }
 
 /// Returns whether a process does nothing but keep `worker`: the same program with the same words.
@@ -268,7 +285,7 @@ fn attached_agents(root: &Path) -> Vec<u32> {
 
 /// Returns whether these are the words of a server of repair tools.
 fn serves_tools(words: &[Vec<u8>]) -> bool {
-    words.iter().skip(1).find(|word| !word.starts_with(b"-")).is_some_and(|word| word == b"mcp")
+    command_of(words).is_some_and(|word| word == "mcp")
 }
 
 fn works_in(pid: u32, root: &Path) -> bool {
@@ -308,13 +325,20 @@ mod tests {
     }
 
     #[test]
-    fn only_servers_of_tools_have_clients() {
-        let is = |line: &str| {
-            let words: Vec<_> = line.split(' ').map(|word| word.as_bytes().to_vec()).collect();
-            serves_tools(&words)
+    fn a_command_is_known_whatever_options_stand_before_it() {
+        let split = |line: &str| -> Vec<Vec<u8>> {
+            line.split(' ').map(|word| word.as_bytes().to_vec()).collect()
         };
-        assert!(is("salve mcp") && is("/usr/bin/salve --json mcp"));
-        assert!(!is("salve dev mcp") && !is("salve") && !is("mcp"));
+        let serves = |line: &str| serves_tools(&split(line));
+        assert!(serves("salve mcp") && serves("/usr/bin/salve --json mcp"));
+        assert!(serves("salve --project demo mcp") && serves("salve --set a=b --project=x mcp"));
+        assert!(!serves("salve dev mcp") && !serves("salve") && !serves("mcp"));
+        assert!(!serves("salve --project mcp"));
+        let harmless = |line: &str| is_harmless(&split(line));
+        assert!(harmless("salve demo") && harmless("salve --project web serve --port 1"));
+        for line in ["--project demo dev", "--project serve heal", "--set demo run x", "dev demo"] {
+            assert!(!harmless(&format!("salve {line}")), "{line}");
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! directories that are not the project's.
 
 use std::collections::HashMap;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -26,6 +26,13 @@ pub fn machine_program(name: &str, dir: &Path) -> PathBuf {
     known
         .or_insert_with(|| find(name, &project, &std::env::var_os("PATH").unwrap_or_default()))
         .clone()
+}
+
+/// Returns `PATH` for programs of the machine that Salve itself calls: git's scripts look there for
+/// `uname` and the like, and would find those of the project at `dir`.
+pub(super) fn machine_path(dir: &Path) -> OsString {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    path_outside(&project_of(dir), &path)
 }
 
 /// Variables by which a program does or loads something else before what it is asked.
@@ -59,6 +66,9 @@ pub fn asking_command(program: &Path) -> Command {
             command.env_remove(name);
         }
     }
+    if let Ok(here) = std::env::current_dir() {
+        command.env("PATH", machine_path(&here));
+    }
     command.current_dir("/").stdin(Stdio::null());
     command
 }
@@ -83,17 +93,33 @@ fn is_program(file: &Path) -> bool {
 /// Returns the topmost directory that a project's files may be in, from one of its directories.
 fn project_of(dir: &Path) -> PathBuf {
     let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_path_buf());
-    let marked = |dir: &&Path| [".git", ".salve"].iter().any(|name| dir.join(name).exists());
+    // A mark at the root would make all programs of the machine those of a project.
+    let marked = |dir: &&Path| {
+        dir.parent().is_some() && [".git", ".salve"].iter().any(|name| dir.join(name).exists())
+    };
     dir.ancestors().find(marked).unwrap_or(&dir).to_path_buf()
 }
 
+/// Returns whether neither a path nor what a link in it leads to is the project's.
+fn is_elsewhere(path: &Path, project: &Path) -> bool {
+    path.canonicalize().is_ok_and(|path| !path.starts_with(project))
+}
+
+fn dirs_outside(project: &Path, path: &OsStr) -> impl Iterator<Item = PathBuf> {
+    let dirs: Vec<PathBuf> =
+        std::env::split_paths(path).chain(USUAL.iter().map(PathBuf::from)).collect();
+    dirs.into_iter().filter(move |dir| dir.is_absolute() && is_elsewhere(dir, project))
+}
+
+fn path_outside(project: &Path, path: &OsStr) -> OsString {
+    // What holds a colon was no directory of `PATH`.
+    std::env::join_paths(dirs_outside(project, path)).unwrap_or_else(|_| USUAL.join(":").into())
+}
+
 fn find(name: &str, project: &Path, path: &OsStr) -> PathBuf {
-    let dirs = std::env::split_paths(path).chain(USUAL.iter().map(PathBuf::from));
-    // Neither the directory nor what a link in it leads to.
-    let is_elsewhere = |path: &Path| path.canonicalize().is_ok_and(|p| !p.starts_with(project));
-    dirs.filter(|dir| dir.is_absolute() && is_elsewhere(dir))
+    dirs_outside(project, path)
         .map(|dir| dir.join(name))
-        .find(|file| is_program(file) && is_elsewhere(file))
+        .find(|file| is_program(file) && is_elsewhere(file, project))
         .unwrap_or_else(|| Path::new("/nonexistent").join(name))
 }
 
@@ -120,6 +146,10 @@ mod tests {
         let relative = Path::new("bin");
         let found = find("git", &project, &path(&[relative, &bin, &linked, &other]));
         assert_eq!(found, other.join("git"));
+        let seen = path_outside(&project, &path(&[relative, &bin, &project, &other]));
+        let dirs: Vec<PathBuf> = std::env::split_paths(&seen).collect();
+        assert_eq!(dirs.first(), Some(&other));
+        assert!(dirs.iter().all(|dir| dir.is_absolute() && !dir.starts_with(&project)), "{dirs:?}");
         let none = find("no-such-program", &project, &path(&[&bin]));
         assert!(!none.exists() && none.is_absolute());
     }

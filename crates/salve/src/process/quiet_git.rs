@@ -1,12 +1,13 @@
 //! Running the `git` program without its side effects.
 //!
 //! **Invariant:** no call takes the user's index lock, runs a hook, filter, pager, editor or
-//! monitor, writes a reflog, signs, fetches, or listens to `GIT_*` variables of the environment.
+//! monitor, writes a reflog, signs, fetches, listens to `GIT_*` variables of the environment, or
+//! finds a program in the project by `PATH`.
 
 use std::path::Path;
 use std::process::Command;
 
-use super::machine_program;
+use super::machine::{machine_path, machine_program};
 
 /// Settings that keep git from doing more than it is asked to.
 const QUIET: [&str; 10] = [
@@ -31,6 +32,7 @@ pub fn quiet_git(dir: &Path) -> Command {
             command.env_remove(name);
         }
     }
+    command.env("PATH", machine_path(dir));
     command.current_dir(dir).env("LC_ALL", "C").env("GIT_OPTIONAL_LOCKS", "0");
     command.env("GIT_TERMINAL_PROMPT", "0").env("GIT_NO_REPLACE_OBJECTS", "1");
     command.env("GIT_NO_LAZY_FETCH", "1").arg("--no-pager");

@@ -11,7 +11,7 @@ use crate::mcp::Client;
 const SALVE: &str = env!("CARGO_BIN_EXE_salve");
 
 /// Returns a project whose red check waits for a person's word about a command.
-fn waiting() -> Ward {
+pub(crate) fn waiting() -> Ward {
     let ward = Ward::new();
     let fail = b"AssertionError: expected 5, found 4\n";
     let cure = "echo once >> ran; printf 5 > sum.txt";

@@ -148,3 +148,41 @@ fn one_tool_is_called_as_a_step_would() {
     let unknown = project.run(&["skill", "call", "nobodys"]);
     assert_eq!(unknown.status.code(), Some(2), "{unknown:?}");
 }
+
+/// **Invariant:** Nothing that a skill's tool started answers for a person, nor outlives the skill.
+#[test]
+fn what_a_skill_started_answers_nothing_and_ends_with_it() {
+    let ward = crate::answers::waiting();
+    let salve = env!("CARGO_BIN_EXE_salve");
+    // It would go on after its skill has ended, as nobody's child.
+    let late = format!(
+        "#!/bin/sh\nsetsid sh -c 'echo $$ >late.pid; {salve} approve >told.new 2>&1; \
+         echo code $? >>told.new; mv told.new told; exec sleep 600' >/dev/null 2>&1 &\n\
+         while ! test -e told; do sleep 0.01; done\n"
+    );
+    ward.project.write("late", late);
+    let path = ward.project.dir().join("late");
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    ward.project.write("salve.toml", "[skills.commands]\nlate = './late'\n");
+    let rest = "- id: b\n  condition: a is not None\n  compute: result = 1\n";
+    let skill = format!("steps:\n- id: a\n  tool: late\n  on_error: continue\n{rest}");
+    ward.project.write("late.yaml", skill);
+    let check = |how: &str| {
+        let told = ward.read("told");
+        assert!(told.contains("started by Salve") && !told.contains("code 0"), "{how}: {told}");
+        let pid: u32 = ward.read("late.pid").trim().parse().unwrap();
+        crate::support::wait_for("its end", || !crate::support::is_alive(pid));
+        std::fs::remove_file(ward.project.dir().join("told")).unwrap();
+    };
+    for words in [&["skill", "run", "late.yaml"][..], &["skill", "call", "late"]] {
+        assert!(ward.project.run(words).status.success(), "{words:?}");
+        check(words[1]);
+    }
+    let page = crate::web::Page::of(&ward.project);
+    let token = crate::web::token(&ward.project, "agent");
+    let file = json!({"file": "late.yaml"});
+    let answer = crate::web_tools::call_tool(&page, &token, "skill_run", &file);
+    assert!(answer.contains("worked"), "{answer}");
+    check("by the page");
+    assert!(!ward.salve(&["events", "--kind", "approved"]).contains("approved"));
+}

@@ -28,6 +28,20 @@ fn greeting() -> Value {
     })
 }
 
+/// Calls one tool in a session of its own and returns what was answered.
+pub(crate) fn call_tool(page: &Page, token: &str, name: &str, arguments: &Value) -> String {
+    let opened = send(page, "/mcp", token, None, &greeting());
+    let session = opened.head.lines().find_map(|line| line.strip_prefix("mcp-session-id: "));
+    let session = session.unwrap().to_owned();
+    let ready = json!({ "jsonrpc": "2.0", "method": "notifications/initialized" });
+    assert_eq!(send(page, "/mcp", token, Some(&session), &ready).status, 202);
+    let call = json!({
+        "jsonrpc": "2.0", "id": 2, "method": "tools/call",
+        "params": { "name": name, "arguments": arguments },
+    });
+    send(page, "/mcp", token, Some(&session), &call).body
+}
+
 #[test]
 fn an_agent_uses_the_tools_by_its_token_and_a_viewer_does_not() {
     let project = Project::new();

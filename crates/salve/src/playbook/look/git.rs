@@ -1,8 +1,9 @@
 //! Asks git about paths, without running anything the repository configures.
 
-use crate::process::machine_program;
 use std::path::Path;
 use std::process::{Command, Stdio};
+
+use crate::process::quiet_git;
 
 /// Names of derived files and directories, for projects without git.
 const DERIVED: &[&str] = &[
@@ -26,15 +27,8 @@ const DERIVED: &[&str] = &[
 ];
 
 fn git(root: &Path) -> Command {
-    let mut git = Command::new(machine_program("git", root));
-    for (name, _) in std::env::vars_os() {
-        if name.as_encoded_bytes().starts_with(b"GIT_") {
-            git.env_remove(name);
-        }
-    }
-    git.arg("--no-pager").arg("-C").arg(root);
-    git.args(["-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null"]);
-    git.env("GIT_OPTIONAL_LOCKS", "0").stdin(Stdio::null()).stderr(Stdio::null());
+    let mut git = quiet_git(root);
+    git.stdin(Stdio::null()).stderr(Stdio::null());
     git
 }
 
