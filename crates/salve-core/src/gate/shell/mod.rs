@@ -14,6 +14,7 @@ mod reach;
 mod script;
 mod tree;
 mod word;
+mod written;
 
 use std::collections::HashSet;
 
@@ -21,6 +22,7 @@ use super::pattern::{ApprovalPattern, Template};
 use reach::CommandReach;
 use script::Written;
 use word::{CommandWords, ShellWord};
+use written::{FileUse, is_inert};
 
 /// How deep scripts may nest in scripts.
 const MAX_DEPTH: usize = 6;
@@ -97,7 +99,17 @@ struct ShellReader {
     /// Every simple command as written, which reads as the same words again.
     seen: HashSet<String>,
     /// The files that are written to.
-    written: Vec<Written>,
+    written: Vec<PlacedWrite>,
+    /// Whether commands may run in another order than they are written in.
+    is_unordered: bool,
+}
+
+/// A file that is written, and where in the text.
+struct PlacedWrite {
+    file: Written,
+    /// Which command writes it, as its words are written; none where that is a whole block.
+    by: Option<String>,
+    place: usize,
 }
 
 impl ShellReader {
@@ -112,14 +124,22 @@ impl ShellReader {
             self.intricate.push(text.to_owned());
         }
         let mut nested = script.nested;
+        self.is_unordered |= script.is_unordered || depth > 0;
+        let of_block = |file| PlacedWrite { file, by: None, place: 0 };
+        self.written.extend(script.writes.into_iter().map(of_block));
         for mut command in script.commands {
-            let fresh =
-                command.words.is_empty() || self.seen.insert(command.words.from(0).raw.to_owned());
+            let (by, place) = (command.words.from(0).raw.to_owned(), command.place);
+            let fresh = command.words.is_empty() || self.seen.insert(by.clone());
+            let placed = |file| PlacedWrite { file, by: Some(by.clone()), place };
+            self.written.extend(std::mem::take(&mut command.writes).into_iter().map(placed));
+            let same = |known: &&mut KnownShellCommand| known.words.from(0).raw == by;
+            if let Some(known) = self.commands.iter_mut().find(same).filter(|_| !fresh) {
+                known.last = place;
+            }
             // The very same command again leads nowhere new.
             if !fresh && command.assignments.is_empty() && !command.fed {
                 continue;
             }
-            self.written.append(&mut command.writes);
             let reach = CommandReach::of(&mut command)?;
             self.doubt = self.doubt.or(reach.doubt);
             nested.extend(reach.scripts);
@@ -127,7 +147,10 @@ impl ShellReader {
                 let has_holes = command.words.from(0).known().is_none();
                 let has_options = command.words.iter_from(1).any(ShellWord::is_option);
                 let (words, begins) = (command.words, reach.begins);
-                self.commands.push(KnownShellCommand { words, begins, has_holes, has_options });
+                let [first, last] = [place; 2];
+                let known =
+                    KnownShellCommand { words, begins, has_holes, has_options, first, last };
+                self.commands.push(known);
             }
         }
         nested.iter().try_for_each(|text| self.script(text, depth + 1))
@@ -136,44 +159,34 @@ impl ShellReader {
 
 impl ShellReader {
     /// Says why a file that is written here may also be run here, if so.
-    ///
-    /// What a text writes is not read, so that whoever runs the file runs what nobody has seen. A
-    /// manifest is run without being named.
     fn written_and_run(&self) -> Option<&'static str> {
-        // Those that only show, make or move files run none of them.
-        let tame = |command: &&KnownShellCommand| {
-            command.words.get(0).and_then(ShellWord::known).is_some_and(tame)
-        };
-        let others: Vec<&KnownShellCommand> =
-            self.commands.iter().filter(|command| !tame(command)).collect();
-        let is_named = |file: &str| {
-            let name = programs::name(file);
-            let words = others.iter().flat_map(|command| command.words.iter_from(0));
-            words
-                .into_iter()
-                .any(|word| word.known().is_none_or(|text| programs::name(text) == name))
-        };
-        let is_risky = |written: &Written| match written {
-            Written::Unknown => !others.is_empty(),
-            Written::File(file) => {
-                !is_inert(file) && !others.is_empty() && self.commands.len() > 1 || is_named(file)
+        let uses: Vec<FileUse> =
+            self.commands.iter().map(|command| written::file_use(&command.words)).collect();
+        let by_programs = self.commands.iter().zip(&uses).flat_map(|(command, uses)| {
+            let by = Some(command.words.from(0).raw);
+            uses.writes.iter().map(move |file| (file, by, command.first))
+        });
+        let redirected =
+            self.written.iter().map(|write| (&write.file, write.by.as_deref(), write.place));
+        let is_later =
+            |command: &KnownShellCommand, place| self.is_unordered || command.last >= place;
+        let is_risky = |(file, by, place): (&Written, Option<&str>, usize)| {
+            if matches!(file, Written::File(file) if file.starts_with("/dev/") && is_inert(file)) {
+                return false;
             }
+            let is_run = |(command, uses): (&KnownShellCommand, &FileUse)| {
+                let is_other = by != Some(command.words.from(0).raw);
+                let may_name = match file {
+                    Written::Unknown => false,
+                    Written::File(file) => command.may_name(file),
+                };
+                let runs_any = is_other && !matches!(file, Written::File(file) if is_inert(file));
+                uses.may_run && is_later(command, place) && (may_name || runs_any)
+            };
+            self.commands.iter().zip(&uses).any(is_run)
         };
-        self.written.iter().any(is_risky).then_some("it writes a file that it may run")
+        redirected.chain(by_programs).any(is_risky).then_some("it writes a file that it may run")
     }
-}
-
-/// Returns whether a program runs no file, whatever its arguments.
-fn tame(program: &str) -> bool {
-    const TAME: &str = "echo printf cat ls true false : cd mkdir rmdir touch date head tail grep wc \
-                        pwd test [ cp mv rm ln chmod sleep basename dirname tr cut uniq";
-    TAME.split_ascii_whitespace().any(|known| known == program)
-}
-
-/// Returns whether a file is written to be looked at, or to be gone.
-fn is_inert(file: &str) -> bool {
-    matches!(file, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty")
-        || [".log", ".txt", ".out", ".err"].iter().any(|end| file.ends_with(end))
 }
 
 /// How many words of a command show where it begins.
@@ -257,9 +270,19 @@ struct KnownShellCommand {
     has_holes: bool,
     /// Whether it has options, which may be written in many ways.
     has_options: bool,
+    /// Where it stands first and last among the pipelines of its script.
+    first: usize,
+    last: usize,
 }
 
 impl KnownShellCommand {
+    /// Returns whether one of its words may be a file, by whatever directories lead there.
+    fn may_name(&self, file: &str) -> bool {
+        let name = programs::name(file);
+        let is = |word: ShellWord<'_>| word.known().is_none_or(|text| text.ends_with(name));
+        self.words.iter_from(0).any(is)
+    }
+
     /// Returns how the command begins, as both readers write it: no `time`, no `<(…)`.
     fn beginning(&self) -> String {
         let mut words = self.words.iter_from(0).map(|word| word.raw).peekable();

@@ -28,6 +28,8 @@ pub(super) struct Simple {
     pub(super) fed: bool,
     /// The files that its output goes to.
     pub(super) writes: Vec<Written>,
+    /// Which pipeline of the script it belongs to.
+    pub(super) place: usize,
 }
 
 /// A file that output goes to.
@@ -44,6 +46,10 @@ pub(super) enum Written {
 pub(super) struct Script {
     pub(super) commands: Vec<Simple>,
     pub(super) nested: Vec<String>,
+    /// The files that the output of whole blocks goes to.
+    pub(super) writes: Vec<Written>,
+    /// Whether its commands may run in another order than they are written in.
+    pub(super) is_unordered: bool,
     /// Whether it has a construct that only a parser can tell to be complete.
     pub(super) intricate: bool,
 }
@@ -59,6 +65,7 @@ pub(super) fn read(text: &str) -> Result<Script, Unclear> {
         waits: false,
         open: 0,
         blocks: 0,
+        place: 0,
         documents: Vec::new(),
         words: 0,
         beside: false,
@@ -90,6 +97,8 @@ struct ScriptReader<'a> {
     waits: bool,
     open: usize,
     blocks: usize,
+    /// How many pipelines have ended.
+    place: usize,
     documents: Vec<Document>,
     /// How many words were read.
     words: usize,
@@ -146,10 +155,16 @@ impl ScriptReader<'_> {
                 self.redirect()?;
                 self.both = true;
             }
-            '&' => self.separator("&")?,
+            '&' => {
+                self.script.is_unordered = true;
+                self.separator("&")?;
+            }
             '|' => {
                 self.cursor.bump();
+                let place = self.place;
                 self.joint()?;
+                // All of a pipeline run at once.
+                self.place = place;
                 self.cursor.eat("&");
                 self.current.fed = true;
             }
@@ -181,12 +196,16 @@ impl ScriptReader<'_> {
 
     fn end_command(&mut self) -> Result<(), Unclear> {
         let empty = self.is_empty();
-        let command = std::mem::take(&mut self.current);
+        let mut command = std::mem::take(&mut self.current);
+        command.place = self.place;
+        self.place += 1;
         self.both = false;
         self.waits &= empty;
         let header = std::mem::take(&mut self.header);
         if !header && !empty {
             self.script.commands.push(command);
+        } else {
+            self.script.writes.append(&mut command.writes);
         }
         if self.script.commands.len() > MAX_COMMANDS {
             return Err(Unclear("it holds too many commands"));
@@ -196,6 +215,7 @@ impl ScriptReader<'_> {
 
     fn block(&mut self) -> Result<(), Unclear> {
         self.script.intricate = true;
+        self.script.is_unordered = true;
         self.blocks += 1;
         if self.blocks > MAX_BLOCKS { Err(Unclear("it is nested too deep")) } else { Ok(()) }
     }
