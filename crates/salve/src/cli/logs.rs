@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::{CliError, Exit, Output, interrupt, project};
-use crate::files::{FileKind, read_bytes};
+use crate::files::{FileKind, Links, open_regular, read_bytes};
 use crate::process::{OLDER, older};
 use crate::project::Project;
 
@@ -135,14 +135,14 @@ fn show(to: &mut impl Write, prefix: &str, text: &[u8]) -> io::Result<()> {
 
 impl Log {
     fn open(&mut self) -> io::Result<()> {
-        match File::open(&self.path) {
+        match open_regular(&self.path, Links::Refuse) {
             Ok(file) => {
                 self.inode = file.metadata()?.ino();
                 self.file = Some(file);
                 Ok(())
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            Err(error) => Err(error),
+            Err(error) if error.is_absent() => Ok(()),
+            Err(error) => Err(error.into()),
         }
     }
 

@@ -21,7 +21,7 @@ pub use read::{
     FileError, FileKind, Links, open_regular, read_bytes, read_bytes_where, read_start, read_text,
     read_text_where,
 };
-pub use write::{make_directories, open_lock, open_to_append, remove, rename};
+pub use write::{list, make_directories, open_lock, open_to_append, remove, remove_tree, rename};
 pub use yaml::{YamlError, parse_yaml};
 
 #[cfg(test)]

@@ -2,9 +2,11 @@
 //!
 //! For files that are replaced whole see [`crate::atomic`], which goes the same way.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
-use std::path::Path;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
 
@@ -37,6 +39,33 @@ pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
 pub fn remove(path: &Path) -> io::Result<()> {
     let parent = Parent::of(path)?;
     Ok(rustix::fs::unlinkat(parent.handle(), parent.name(), AtFlags::empty())?)
+}
+
+/// Returns what is in a directory, sorted by name; nothing where there is none.
+pub fn list(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let handle = match open_directory(dir, MissingDirs::Refuse) {
+        Ok(handle) => handle,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(error),
+    };
+    let names = std::fs::read_dir(by_handle(&handle, OsStr::new(".")))?;
+    let mut paths = Vec::new();
+    for entry in names {
+        paths.push(dir.join(entry?.file_name()));
+    }
+    paths.sort();
+    Ok(paths)
+}
+
+/// Removes a directory with all that is in it; links in it, and one in its place, are not followed.
+pub fn remove_tree(path: &Path) -> io::Result<()> {
+    let parent = Parent::of(path)?;
+    std::fs::remove_dir_all(by_handle(&parent.handle(), parent.name()))
+}
+
+/// Returns a path that begins at a directory that is held open, whatever its name leads to by now.
+fn by_handle(dir: &impl AsRawFd, name: &OsStr) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", dir.as_raw_fd())).join(name)
 }
 
 fn open(path: &Path, access: OFlags, mode: u32) -> io::Result<File> {

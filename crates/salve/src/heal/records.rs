@@ -4,6 +4,7 @@
 //! Salve left behind is written again with the next entry of its incident.
 
 use std::collections::HashMap;
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ use super::failure_log::FailureLog;
 use super::files::with_causes;
 use super::subject::SubjectContext;
 use crate::atomic::{self, WriteError};
-use crate::files::{FileKind, make_directories, open_to_append, read_bytes, rename};
+use crate::files::{self, FileKind, make_directories, open_to_append, read_bytes, rename};
 use crate::project::Project;
 use crate::reading::incident_view;
 use crate::store::StoreError;
@@ -181,16 +182,15 @@ impl Records {
     /// Removes what is older than it is kept, except what is of an `open` incident.
     pub fn tidy(&self, open: IncidentId, now: SystemTime) {
         let Ok(dir) = self.dir() else { return };
-        for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-            let name = entry.file_name();
-            let Some(name) = name.to_str() else { continue };
-            let written = entry.metadata().and_then(|meta| meta.modified());
+        for path in files::list(&dir).unwrap_or_default() {
+            let Some(name) = path.file_name().and_then(OsStr::to_str) else { continue };
+            let written = path.symlink_metadata().and_then(|meta| meta.modified());
             let is_old = written.is_ok_and(|written| {
                 now.duration_since(written).is_ok_and(|passed| passed > self.kept)
             });
             if is_old && is_ours(name) && !name.contains(&open.short()) {
                 // What cannot be removed today may be tomorrow.
-                let _ = fs::remove_file(entry.path());
+                let _ = files::remove(&path);
             }
         }
     }

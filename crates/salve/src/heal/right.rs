@@ -15,7 +15,7 @@ use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::files;
+use crate::files::{self, FileKind};
 use crate::process;
 use crate::project::Project;
 
@@ -244,7 +244,7 @@ fn write(file: &mut File, holder: &LockHolder) -> io::Result<()> {
 fn holder(file: &mut File) -> Option<LockHolder> {
     let mut text = String::new();
     file.rewind().ok()?;
-    file.read_to_string(&mut text).ok()?;
+    file.take(FileKind::Note.limit()).read_to_string(&mut text).ok()?;
     serde_json::from_str(&text).ok()
 }
 

@@ -7,14 +7,17 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
+use salve_core::sealed_path::SealedPath;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::files::{FileKind, Links, make_directories, open_regular, open_to_append, read_bytes};
+use crate::files::{
+    FileKind, Links, list, make_directories, open_regular, open_to_append, read_bytes, remove_tree,
+};
 use crate::{atomic, process};
 
 /// Where things are kept, below the project's root.
@@ -68,16 +71,11 @@ pub(super) fn copy(root: &Path, files: impl Iterator<Item = PathBuf>) -> io::Res
         made.push(Aside::Copied { place, copy });
     }
     // Names begin with their time, so the oldest come first.
-    let mut all: Vec<PathBuf> = fs::read_dir(&copies)
-        .into_iter()
-        .flatten()
-        .filter_map(|entry| entry.ok().map(|entry| entry.path()))
-        .collect();
-    all.sort();
+    let all = list(&copies)?;
     let old = all.len().saturating_sub(KEPT_COPIES);
     for dir in all.iter().take(old) {
         // One more copy does no harm.
-        let _ = fs::remove_dir_all(dir);
+        let _ = remove_tree(dir);
     }
     Ok(made)
 }
@@ -97,7 +95,7 @@ pub(super) fn set(root: &Path, path: &str, scrubber: &Scrubber) -> io::Result<Op
         Ok(()) => Ok(Some(Aside::Moved { place, dir })),
         Err(error) => {
             // Nothing was moved, so nothing is kept.
-            let _ = fs::remove_dir_all(&dir);
+            let _ = remove_tree(&dir);
             // A directory that is mounted cannot be moved; its tool empties it by itself.
             match error.raw_os_error() {
                 Some(16 | 18) => Ok(None),
@@ -118,7 +116,7 @@ impl Aside {
                     remove(&place)?;
                     fs::rename(&kept, &place)?;
                 }
-                fs::remove_dir_all(&dir)
+                remove_tree(&dir)
             }
         }
     }
@@ -128,7 +126,7 @@ impl Aside {
         let Aside::Moved { dir, .. } = self else { return };
         let done = dir.with_extension("done");
         // From here on it is not given back; what cannot be deleted now is deleted another time.
-        let gone = fs::rename(&dir, &done).and_then(|()| fs::remove_dir_all(&done));
+        let gone = fs::rename(&dir, &done).and_then(|()| remove_tree(&done));
         drop(gone);
     }
 }
@@ -136,16 +134,16 @@ impl Aside {
 /// Gives back what an interrupted remedy left aside, and returns what that was.
 pub fn give_back(root: &Path, scrubber: &Scrubber) -> Vec<String> {
     let mut back = Vec::new();
-    for entry in fs::read_dir(root.join(PLACE)).into_iter().flatten().flatten() {
-        let dir = entry.path();
+    // What is a link is not ours, and whoever planted it decides nothing.
+    for dir in list(&root.join(PLACE)).unwrap_or_default() {
         if dir.extension().is_some_and(|end| end == "done") {
             // It was let go of; it may be deleted another time.
-            let _ = fs::remove_dir_all(&dir);
+            let _ = remove_tree(&dir);
             continue;
         }
         let text = read_bytes(&dir.join("note.json"), FileKind::Note).unwrap_or_default();
         let Ok(note) = serde_json::from_slice::<AsideNote>(&text) else { continue };
-        if !process::is_gone(&note.by, scrubber) {
+        if !process::is_gone(&note.by, scrubber) || !is_in_project(root, &note.path) {
             continue;
         }
         let aside = Aside::Moved { place: root.join(&note.path), dir };
@@ -154,6 +152,18 @@ pub fn give_back(root: &Path, scrubber: &Scrubber) -> Vec<String> {
         }
     }
     back
+}
+
+/// Returns whether a path that a note names is one of the project from which something may have been
+/// moved away: a repository may bring notes of its own.
+fn is_in_project(root: &Path, path: &str) -> bool {
+    let is_plain = Path::new(path).components().all(|part| matches!(part, Component::Normal(_)));
+    let real = |path: &Path| path.canonicalize().ok();
+    let is_below = || {
+        let parent = root.join(path).parent().and_then(real);
+        parent.is_some_and(|parent| real(root).is_some_and(|root| parent.starts_with(root)))
+    };
+    is_plain && !path.is_empty() && SealedPath::of(path.as_bytes()).is_none() && is_below()
 }
 
 /// Deletes whatever is at a path, if anything is.
@@ -196,5 +206,37 @@ mod tests {
         fs::rename(kept_in, kept_in.with_extension("done")).unwrap();
         assert!(give_back(root, &scrubber).is_empty(), "it was let go of");
         assert_eq!(fs::read_dir(root.join(PLACE)).unwrap().count(), 0);
+    }
+
+    /// **Invariant:** Nothing outside of the project is replaced or removed by what lies aside.
+    #[test]
+    fn a_note_that_leads_out_of_the_project_gives_nothing_back() {
+        let home = tempfile::tempdir().unwrap();
+        let (root, victim) = (home.path().join("project"), home.path().join("victim"));
+        fs::create_dir_all(root.join("web")).unwrap();
+        std::os::unix::fs::symlink(home.path(), root.join("web/out")).unwrap();
+        fs::write(&victim, "precious").unwrap();
+        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let me = process::this(&scrubber);
+        let by = Process { started: me.started + 1, ..me };
+        let paths = ["../victim", &victim.to_string_lossy(), "web/out/victim", ".git/config", ""];
+        for (at, path) in paths.into_iter().enumerate() {
+            let dir = root.join(PLACE).join(at.to_string());
+            make_directories(&dir).unwrap();
+            let note = AsideNote { version: 1, path: path.to_owned(), by: by.clone() };
+            fs::write(dir.join("note.json"), serde_json::to_string(&note).unwrap()).unwrap();
+            fs::write(dir.join("kept"), "planted").unwrap();
+        }
+        assert_eq!(give_back(&root, &scrubber), Vec::<String>::new());
+        assert_eq!(fs::read_to_string(&victim).unwrap(), "precious");
+        assert!(!root.join(".git").exists());
+        // Copies of which there are too many are removed, and nothing that a link leads to.
+        let copies = root.join(COPIES);
+        std::os::unix::fs::symlink(home.path(), &copies).unwrap();
+        for name in 0..9 {
+            fs::create_dir(home.path().join(name.to_string())).unwrap();
+        }
+        assert!(copy(&root, std::iter::empty()).is_err());
+        assert!((0..9).all(|name| home.path().join(name.to_string()).is_dir()));
     }
 }

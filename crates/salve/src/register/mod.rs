@@ -23,6 +23,7 @@ pub use places::{ClientHomes, Places};
 pub use wrap::{ListedServer, Reached, WrapPlan, Wrapping, list, plan_wrapping};
 
 use crate::atomic::{self, WriteError};
+use crate::files::{FileKind, Links, read_text_where};
 
 /// The name under which Salve is registered.
 pub const NAME: &str = "salve";
@@ -273,10 +274,10 @@ pub fn registered_program(
 
 /// Reads a file that need not exist.
 fn read(path: &Path) -> Result<Option<String>, RegisterError> {
-    match fs::read_to_string(path) {
+    match read_text_where(path, FileKind::Document, Links::Follow) {
         Ok(text) => Ok(Some(text)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(source) => Err(RegisterError::Read { path: path.to_owned(), source }),
+        Err(error) if error.is_absent() => Ok(None),
+        Err(error) => Err(RegisterError::Read { path: path.to_owned(), source: error.into() }),
     }
 }
 

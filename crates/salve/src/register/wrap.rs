@@ -15,6 +15,7 @@ use toml_edit::{Array, DocumentMut, Item, TableLike, Value, value};
 use super::edit::{Shape, TOML_LIST, toml_mistake};
 use super::{Client, NAME, Places, RegisterError, RegistrationPlan, RegistrationScope};
 use crate::atomic::{self, WriteError};
+use crate::files::{FileKind, read_bytes};
 
 /// The words before a wrapped server's own.
 const PROXY: [&str; 3] = ["proxy", "--name", "--"];
@@ -174,7 +175,7 @@ impl WrapPlan {
 }
 
 fn read_before(path: &PathBuf) -> Option<Before> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
+    serde_json::from_slice(&read_bytes(path, FileKind::Document).ok()?).ok()
 }
 
 fn digest(text: &str) -> String {

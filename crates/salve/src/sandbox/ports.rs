@@ -1,14 +1,16 @@
 //! The ports of the web, and of the proxies and registries that are set up.
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
+
+use crate::files::{Links, open_regular};
 
 /// HTTP, HTTPS, and names over TCP.
 const WEB: [u16; 3] = [53, 80, 443];
 
 /// How much of a settings file is looked at.
-const MOST: usize = 1 << 20;
+const MOST: u64 = 1 << 20;
 
 /// Settings files of package managers in a project.
 const PROJECT: &[&str] = &[
@@ -50,9 +52,8 @@ pub(super) fn web(root: &Path) -> Vec<u16> {
     let user = USER.iter().filter_map(|file| Some(home.as_ref()?.join(file)));
     let files = project.chain(user).chain(MACHINE.iter().map(PathBuf::from));
     let mut ports = BTreeSet::from(WEB);
-    for file in files.filter(|file| file.is_file()) {
-        let text = fs::read(file).unwrap_or_default();
-        ports.extend(named(&String::from_utf8_lossy(&text[..text.len().min(MOST)])));
+    for file in files {
+        ports.extend(named(&start_of(&file)));
     }
     for (name, value) in std::env::vars() {
         let upper = name.to_ascii_uppercase();
@@ -61,6 +62,16 @@ pub(super) fn web(root: &Path) -> Vec<u16> {
         }
     }
     ports.into_iter().collect()
+}
+
+/// Reads the beginning of a settings file, which may be a link; nothing of anything else.
+fn start_of(file: &Path) -> String {
+    let mut text = Vec::new();
+    // What cannot be read names no port.
+    if let Ok(file) = open_regular(file, Links::Follow) {
+        let _ = file.take(MOST).read_to_end(&mut text);
+    }
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 /// Returns the ports of the addresses in a text.
@@ -75,6 +86,20 @@ fn named(text: &str) -> Vec<u16> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn of_a_huge_file_the_beginning_is_read_and_of_a_pipe_nothing() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("bunfig.toml");
+        std::fs::write(&file, "registry = \"http://localhost:4873/\"\n").unwrap();
+        let sparse = std::fs::OpenOptions::new().write(true).open(&file).unwrap();
+        sparse.set_len(1 << 40).unwrap();
+        let pipe = dir.path().join(".npmrc");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status().unwrap();
+        assert!(made.success());
+        assert_eq!(start_of(&file).len() as u64, MOST);
+        assert!(web(dir.path()).contains(&4873));
+    }
 
     #[test]
     fn ports_are_read_from_addresses() {

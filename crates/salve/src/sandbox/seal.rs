@@ -8,7 +8,7 @@
 use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
@@ -19,6 +19,7 @@ use salve_core::sealed_path::SealedPath;
 use super::SandboxedCommand;
 use super::caches::names;
 use super::means::Spaces;
+use crate::files::{Links, open_regular};
 
 /// Salve's own directory, which changes all the time.
 const OWN: &str = ".salve";
@@ -76,8 +77,12 @@ impl SealedContent {
     /// Reads a file that is small enough to be put back.
     fn read(path: &Path) -> Option<Self> {
         let meta = path.symlink_metadata().ok()?;
-        let is_small = meta.is_file() && meta.len() <= MOST;
-        let bytes = is_small.then(|| fs::read(path).ok()).flatten()?;
+        let mut bytes = Vec::new();
+        let file = open_regular(path, Links::Refuse).ok()?;
+        file.take(MOST + 1).read_to_end(&mut bytes).ok()?;
+        if bytes.len() as u64 > MOST {
+            return None;
+        }
         Some(Self { bytes, mode: meta.permissions().mode() })
     }
 

@@ -12,6 +12,7 @@ use rustix::fs::{FlockOperation, flock};
 use uuid::Uuid;
 
 use super::error::WorkspaceError;
+use crate::files;
 
 /// A private directory that lasts as long as this value.
 #[derive(Debug)]
@@ -63,8 +64,8 @@ impl ScratchDir {
 
     /// Takes over the directories of makers that are gone.
     pub(super) fn left(base: &Path) -> Vec<Self> {
-        let entries = fs::read_dir(base).into_iter().flatten().flatten();
-        let locks = entries.map(|entry| entry.path());
+        // A link below `.salve` leads to directories that nobody here made.
+        let locks = files::list(base).unwrap_or_default().into_iter();
         let take = |lock: PathBuf| {
             let held = File::open(&lock).ok()?;
             flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
@@ -100,11 +101,11 @@ impl Drop for ScratchDir {
 /// Removes a directory with all in it, also where its owner may not write; links are not followed.
 fn remove(dir: &Path) -> io::Result<()> {
     let gone = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
-    match fs::remove_dir_all(dir) {
+    match files::remove_tree(dir) {
         Err(error) if gone(&error) => Ok(()),
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             open_up(dir);
-            fs::remove_dir_all(dir)
+            files::remove_tree(dir)
         }
         other => other,
     }

@@ -39,7 +39,8 @@ const ENDLESS: [Plant; 3] = [
 /// **Invariant:** What never ends or never begins stops no command.
 #[test]
 fn a_file_that_never_ends_or_never_begins_stops_nobody() {
-    let rows: [(&str, &[&str]); 9] = [
+    let rows: [(&str, &[&str]); 10] = [
+        (".mcp.json", &["doctor"]),
         ("Procfile", &["dev"]),
         ("package.json", &["init", "--dry-run"]),
         ("package.json", &["dev", "--", "sh", "-c", "echo \"Cannot find module 'x'\"; exit 1"]),
@@ -91,7 +92,9 @@ fn content(dir: &Path) -> Vec<(PathBuf, Vec<u8>)> {
 fn nothing_is_written_through_a_planted_name() {
     let server: &[&str] = &["dev", "--", "sh", "-c", "echo hello; sleep 0.1; exit 0"];
     let check: &[&str] = &["heal", "--", "sh", "-c", "echo 'Error: no'; exit 1"];
-    let rows: [(&str, &[&str]); 9] = [
+    let rows: [(&str, &[&str]); 11] = [
+        ("salve.db-wal", &["events", "note", "b"]),
+        ("salve.db-shm", &["events", "note", "b"]),
         ("run/dev.lock", server),
         ("logs/dev.log", server),
         ("heal.lock", check),
@@ -146,6 +149,32 @@ fn nothing_is_written_into_a_planted_directory() {
         symlink(&outside, &path).unwrap();
         let output = within_bounds(&project.command(args));
         assert_eq!(content(&outside), [], "{name}: {output:?}");
+    }
+}
+
+/// **Invariant:** Nothing is removed or moved that a planted link or note leads to.
+#[test]
+fn nothing_is_removed_through_a_planted_directory() {
+    let check: &[&str] = &["heal", "--", "sh", "-c", "echo 'Error: no'; exit 1"];
+    let job: &[&str] = &["run", "--step", "true"];
+    for (name, args) in [("aside", check), ("copies", check), ("kept", check), ("jobs", job)] {
+        let project = Project::new();
+        project.write("salve.toml", "version = 1\n");
+        assert!(project.run(&["events", "note", "a"]).status.success());
+        let outside = project.home().join("mine");
+        for dir in ["a", "b", "c", "d", "e", "f", "g.done"] {
+            fs::create_dir_all(outside.join(dir)).unwrap();
+            fs::write(outside.join(dir).join("precious"), "mine").unwrap();
+            fs::write(outside.join(format!("{dir}.lock")), "").unwrap();
+            let lock = r#"{"version":1,"pid":4194303,"started":1,"host":"vm"}"#;
+            fs::write(outside.join(dir).join("run.lock"), lock).unwrap();
+        }
+        let path = project.dir().join(".salve").join(name);
+        let _none = fs::remove_dir_all(&path);
+        symlink(&outside, &path).unwrap();
+        let before = content(&outside);
+        let output = within_bounds(&project.command(args));
+        assert_eq!(content(&outside), before, "{name}: {output:?}");
     }
 }
 

@@ -21,7 +21,7 @@ pub(super) fn open(
     project: &Project,
     mended: &mut Vec<Mended>,
 ) -> Result<LiveConnection, StoreError> {
-    expect_file(&project.database())?;
+    expect_files(&project.database())?;
     match open_sound(project, mended) {
         Err(StoreError::Corrupt { .. }) => {
             mended.extend(salvage::mend(project)?);
@@ -105,7 +105,7 @@ pub(super) fn connect(path: &Path) -> Result<LiveConnection, StoreError> {
 ///
 /// The engine wants to write even for reading; where it may not, it gets a copy of its own.
 pub(super) fn open_to_read(path: &Path) -> Result<LiveConnection, StoreError> {
-    expect_file(path)?;
+    expect_files(path)?;
     let ((conn, limit), copy) = match connect_with(path, OpenFlags::SQLITE_OPEN_READ_ONLY) {
         Ok((conn, limit)) if schema::inspect(&conn, path).is_ok() => ((conn, limit), None),
         Ok(_) | Err(_) => {
@@ -132,17 +132,28 @@ fn connect_with(path: &Path, access: OpenFlags) -> Result<(Connection, WorkLimit
         let mut conn = Connection::open_with_flags(path, flags)?;
         let limit = WorkLimit::set(&mut conn, SUSPICIOUS)?;
         conn.busy_handler(Some(wait_a_little))?;
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
-        // Whoever writes into the file could else have us compute for ever, or lose what we write.
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
-        conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false)?;
+        distrust(&conn)?;
         conn.pragma_update(None, "cell_size_check", true)?;
         conn.pragma_update(None, "foreign_keys", true)?;
         conn.pragma_update(None, "synchronous", "NORMAL")?;
         Ok((conn, limit))
     };
     open().map_err(|error| StoreError::opening(path, error))
+}
+
+/// Switches off what somebody may have added to a database file: they could have us compute for ever,
+/// or lose what we write.
+pub(super) fn distrust(conn: &Connection) -> rusqlite::Result<()> {
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false)?;
+    conn.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false).map(drop)
+}
+
+/// Refuses anything but plain files of one name in the places that the engine writes to.
+fn expect_files(path: &Path) -> Result<(), StoreError> {
+    let beside = ["", "-wal", "-shm", "-journal"].map(|end| salvage::beside(path, end));
+    beside.iter().try_for_each(|path| expect_file(path))
 }
 
 /// Paces the waiting for another process's transaction; about [`PATIENCE`] in all.

@@ -21,7 +21,8 @@ use salve_core::scrub::Scrubbed;
 use super::database::{PATIENCE, lock_path};
 use super::journal::{RawEntry, last_seq};
 use super::lock::{Guard, Share};
-use super::open::connect;
+use super::open::{connect, distrust};
+use super::patience::WorkLimit;
 use super::{export, schema};
 use crate::files::{Links, open_regular};
 use crate::process;
@@ -34,6 +35,8 @@ const WORK: &str = ".mending-";
 
 /// How long rows are read from a damaged database at most.
 const RESCUE: Duration = Duration::from_secs(30);
+/// How long one mark is looked for in it at most.
+const MARK: Duration = Duration::from_secs(5);
 
 /// What was saved from a damaged store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,11 +168,11 @@ fn build(
 /// Keeps from which entry on words bear seals; where that cannot be read any more, the first seal
 /// says it.
 fn carry_over_sealed_from(tx: &Transaction<'_>, damaged: &Path) -> rusqlite::Result<()> {
-    let read = |conn: Connection| {
+    let read = |(conn, _limit): (Connection, WorkLimit)| {
         let sql = "SELECT CAST(value AS INTEGER) FROM meta WHERE name = 'sealed_from'";
         conn.query_row(sql, [], |row| row.get::<_, u64>(0)).ok()
     };
-    let from = match Connection::open(damaged).ok().and_then(read) {
+    let from = match rows::open(damaged, MARK).and_then(read) {
         Some(from) => from,
         None => last_seq(tx)? + 1,
     };
@@ -197,6 +200,7 @@ pub(super) fn restore(conn: &Connection, project: &Project) -> rusqlite::Result<
 pub(super) fn write_out(conn: &Connection, to: &Path) -> rusqlite::Result<()> {
     conn.execute("VACUUM INTO ?1", [to.to_string_lossy()])?;
     let fresh = Connection::open(to)?;
+    distrust(&fresh)?;
     let tx = Transaction::new_unchecked(&fresh, TransactionBehavior::Immediate)?;
     let text = Scrubbed::literal("the store was removed while it was in use, and is back");
     let next = last_seq(&tx)? + 1;
@@ -310,7 +314,7 @@ fn suffix(n: u32) -> String {
     if n == 1 { String::new() } else { format!("-{n}") }
 }
 
-fn beside(path: &Path, suffix: &str) -> PathBuf {
+pub(super) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     name.into()

@@ -4,10 +4,10 @@
 //! being made leaves a directory that no command can name; the next job that begins removes it.
 
 use std::collections::BTreeSet;
-use std::fs;
 use std::io;
 
 use super::known;
+use crate::files;
 use crate::heal::right::{RunLock, RunRight};
 use crate::project::Project;
 use crate::store::{Store, StoreError};
@@ -19,12 +19,12 @@ use crate::store::{Store, StoreError};
 /// that somebody may want.
 pub fn sweep_unbegun(project: &Project, store: &Store) -> Result<(), StoreError> {
     let jobs = project.state_dir().join("jobs");
-    let Ok(entries) = fs::read_dir(&jobs) else { return Ok(()) };
+    let Ok(entries) = files::list(&jobs) else { return Ok(()) };
     let mut rights = Vec::new();
-    for entry in entries.flatten() {
-        let name = entry.file_name().to_string_lossy().into_owned();
+    for path in entries {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
         let is_told = ["state.json", "events.jsonl", "artifacts"];
-        if is_told.iter().any(|told| entry.path().join(told).symlink_metadata().is_ok()) {
+        if is_told.iter().any(|told| path.join(told).symlink_metadata().is_ok()) {
             continue;
         }
         if let Some(right) = RunLock::take_abandoned(project, RunRight::Job(&name)) {
@@ -39,7 +39,7 @@ pub fn sweep_unbegun(project: &Project, store: &Store) -> Result<(), StoreError>
     for (name, right) in rights {
         if !begun.contains(&name) {
             // What cannot be removed is met by the next one.
-            let _: io::Result<()> = fs::remove_dir_all(jobs.join(&name));
+            let _: io::Result<()> = files::remove_tree(&jobs.join(&name));
         }
         drop(right);
     }

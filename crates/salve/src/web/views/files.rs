@@ -1,6 +1,5 @@
 //! What failures and repairs left behind in files: logs, evidence and changes.
 
-use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -10,6 +9,7 @@ use salve_core::scrub::Scrubber;
 use serde::Serialize;
 
 use super::{ProjectReader, ViewError};
+use crate::files::{Links, open_regular};
 use crate::workspace::{AttemptChange, Workspace};
 
 /// How much of the end of a log is shown.
@@ -85,13 +85,9 @@ fn tail_of(scrubber: &Scrubber, path: &Path, shown: String) -> Result<Option<Tex
 
 /// Reads the last whole lines of a regular file, and tells how many bytes lie before them.
 fn read_tail(path: &Path) -> io::Result<(String, u64)> {
-    let meta = std::fs::symlink_metadata(path)?;
-    if !meta.is_file() {
-        // A link here could lead to any file of the user's.
-        return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is not a regular file"));
-    }
-    let mut file = File::open(path)?;
-    let from = meta.len().saturating_sub(LOG_BYTES);
+    // A link here could lead to any file of the user's, and a pipe would keep us waiting.
+    let mut file = open_regular(path, Links::Refuse)?;
+    let from = file.metadata()?.len().saturating_sub(LOG_BYTES);
     file.seek(SeekFrom::Start(from))?;
     let mut bytes = Vec::new();
     file.take(LOG_BYTES).read_to_end(&mut bytes)?;

@@ -23,6 +23,7 @@ use super::error::WorkspaceError;
 use super::git::Git;
 use super::scratch_dir::ScratchDir;
 use super::{Workspace, shadow};
+use crate::files::{FileKind, read_bytes};
 use crate::project::Project;
 
 pub use change::{GitChange, GitPart};
@@ -70,7 +71,7 @@ pub fn mend_git(project: &Project) -> Result<Vec<String>, WorkspaceError> {
 fn mend_in(bases: &[PathBuf], root: &Path) -> Result<Vec<String>, WorkspaceError> {
     let mut mended = Vec::new();
     for lair in bases.iter().flat_map(|base| ScratchDir::left(base)) {
-        let note = fs::read(lair.dir().join(NOTE)).unwrap_or_default();
+        let note = read_bytes(&lair.dir().join(NOTE), FileKind::Note).unwrap_or_default();
         let mut lines =
             note.split(|&byte| byte == 0).map(|line| PathBuf::from(OsStr::from_bytes(line)));
         let (Some(top), Some(common)) = (lines.next(), lines.next()) else { continue };

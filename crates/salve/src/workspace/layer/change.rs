@@ -11,6 +11,7 @@ use salve_core::sealed_path::SealedPath;
 
 use super::upper::UpperContent;
 use super::{LayerGround, PrivateLayer};
+use crate::files::{FileKind, read_bytes};
 use crate::workspace::discard::put_discarded_back;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::git::pipe;
@@ -258,7 +259,10 @@ fn sealed_paths(real: &Path, place: &Path, content: &UpperContent) -> Vec<String
     };
     let differs = |path: &&Rel| {
         if content.written.contains(*path) {
-            fs::read(real.join(path)).ok() != fs::read(place.join(path)).ok()
+            // What is too large to be settings is told of, too.
+            let read = |path: &Path| read_bytes(path, FileKind::Document).ok();
+            let ours = read(&real.join(path));
+            ours.is_none() || ours != read(&place.join(path))
         } else {
             real.join(path).symlink_metadata().is_ok()
         }

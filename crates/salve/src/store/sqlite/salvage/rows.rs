@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::types::Value;
 use rusqlite::{Connection, Row, Transaction, params_from_iter};
 
+use crate::store::sqlite::open::distrust;
 use crate::store::sqlite::patience::WorkLimit;
 use crate::store::sqlite::schema;
 
@@ -26,8 +27,7 @@ pub(super) fn rescue(
     fresh: &Transaction<'_>,
     time: Duration,
 ) -> rusqlite::Result<()> {
-    let Some(mut source) = open(damaged) else { return Ok(()) };
-    let limit = WorkLimit::set(&mut source, time)?;
+    let Some((source, limit)) = open(damaged, time) else { return Ok(()) };
     let tables = tables(fresh)?;
     for table in &tables {
         SalvagedTable { source: &source, fresh, table, limit: &limit }.copy()?;
@@ -49,12 +49,18 @@ fn drop_orphans(fresh: &Transaction<'_>, table: &str) -> rusqlite::Result<()> {
     Ok(())
 }
 
-/// Opens what may not even look like a database any more; `None` if nothing helps.
-fn open(damaged: &Path) -> Option<Connection> {
+/// Opens what may not even look like a database any more, for as long as `time`; `None` if nothing
+/// helps. Its views and triggers are off: one in a table's place could be read for ever.
+pub(super) fn open(damaged: &Path, time: Duration) -> Option<(Connection, WorkLimit)> {
     let readable = |conn: &Connection| {
         conn.query_row("SELECT count(*) FROM sqlite_schema", [], |row| row.get::<_, i64>(0)).is_ok()
     };
-    let attempt = || Connection::open(damaged).ok().filter(readable);
+    let attempt = || {
+        let mut conn = Connection::open(damaged).ok()?;
+        let limit = WorkLimit::set(&mut conn, time).ok()?;
+        distrust(&conn).ok()?;
+        Some((conn, limit)).filter(|(conn, _)| readable(conn))
+    };
     attempt().or_else(|| {
         write_header(damaged).ok()?;
         attempt()

@@ -118,6 +118,25 @@ fn a_damaged_page_anywhere_costs_no_entry() {
     }
 }
 
+/// **Invariant:** A view in the place of a table is not read while a damaged store is mended.
+#[test]
+fn an_endless_view_in_a_damaged_store_keeps_nobody_busy() {
+    let sound = Sound::new();
+    let harm = |project: &Project| {
+        let conn = Connection::open(project.database()).unwrap();
+        let plant = "ALTER TABLE meta RENAME TO kept_meta; CREATE VIEW meta AS \
+             WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) \
+             SELECT 'sealed_from' AS name, max(i) AS value FROM n;";
+        conn.execute_batch(plant).unwrap();
+        conn.close().unwrap();
+        overwrite(&project.database(), 0, &[0; 16]);
+    };
+    let begun = std::time::Instant::now();
+    check(&sound, "a view for the marks", harm, ENTRIES);
+    // Before, it took as long as somebody let it.
+    assert!(begun.elapsed() < RESCUE * 3, "{:?}", begun.elapsed());
+}
+
 #[test]
 fn a_damaged_header_costs_no_entry_even_without_the_copy() {
     let sound = Sound::new();
