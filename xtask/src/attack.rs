@@ -1,7 +1,8 @@
 //! Walks the promises of `docs/security.md` and attacks each of them.
 //!
 //! The document is the table: every row names the tests that try to break its promise, most of them
-//! against the real binary. A promise whose test is gone is a failure like one that does not hold.
+//! against the real binary. A promise whose test is gone is a failure like one that does not hold; one
+//! whose test says that this machine does not let it try (`skipped: …`) is told and counts as neither.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,28 +27,37 @@ pub(crate) fn walk(out: &mut dyn Write) -> Result<(), StepError> {
     let promises = promises(&text);
     let names: Vec<&str> = promises.iter().flat_map(|promise| promise.tests.clone()).collect();
     let mut command = cargo("test -p salve -p salve-core --lib --test it --no-fail-fast --");
-    command.args(&names).stdout(Stdio::piped());
+    command.args(&names).arg("--show-output").stdout(Stdio::piped());
     let line = "cargo test".to_owned();
     let said = run_bounded(command).map_err(|error| StepError::Start(line, error))?;
     let told = results(&said);
-    let mut held = 0;
+    let (mut held, mut untried) = (0, 0);
     for promise in &promises {
-        let holds = promise.tests.iter().all(|test| told.get(*test) == Some(&true));
-        held += usize::from(holds);
-        let mark = if holds { "held  " } else { "BROKEN" };
+        let ends = || promise.tests.iter().map(|test| told.get(*test).copied());
+        let is_broken = ends().any(|end| matches!(end, None | Some(AttackEnd::Broken)));
+        let is_untried = !is_broken && ends().any(|end| end == Some(AttackEnd::NotTried));
+        held += usize::from(!is_broken && !is_untried);
+        untried += usize::from(is_untried);
+        let mark = match (is_broken, is_untried) {
+            (true, _) => "BROKEN",
+            (false, true) => "?     ",
+            (false, false) => "held  ",
+        };
         // A closed pipe changes nothing about the outcome.
         let _ = writeln!(out, "{mark}  {}", promise.words);
         for test in &promise.tests {
             let how = match told.get(*test) {
-                Some(true) => "withstood",
-                Some(false) => "BROKEN",
+                Some(AttackEnd::Withstood) => "withstood",
+                Some(AttackEnd::NotTried) => "not tried on this machine",
+                Some(AttackEnd::Broken) => "BROKEN",
                 None => "THERE IS NO SUCH TEST",
             };
             let _ = writeln!(out, "          {test}: {how}");
         }
     }
-    let _ = writeln!(out, "{held} of {} promises held, {} tests", promises.len(), told.len());
-    if held == promises.len() { Ok(()) } else { Err(StepError::Failed("attack".to_owned())) }
+    let (all, tests) = (promises.len(), told.len());
+    let _ = writeln!(out, "{held} of {all} promises held, {untried} not tried here, {tests} tests");
+    if held + untried == all { Ok(()) } else { Err(StepError::Failed("attack".to_owned())) }
 }
 
 /// Runs a command and returns what it said; one that takes too long is ended with all it started, and
@@ -97,14 +107,39 @@ fn tests_in(line: &str) -> Vec<&str> {
     line.split('`').skip(1).step_by(2).filter(is_test).collect()
 }
 
-/// Returns which tests passed, by their bare names.
-fn results(output: &str) -> BTreeMap<String, bool> {
-    let of_line = |line: &str| {
-        let (path, how) = line.strip_prefix("test ")?.split_once(" ... ")?;
-        let name = path.rsplit("::").next()?.trim();
-        Some((name.to_owned(), how.trim() == "ok"))
-    };
-    output.lines().filter_map(of_line).collect()
+/// What came of a test; of several that have one name, the worst counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum AttackEnd {
+    Withstood,
+    /// The machine does not let it try.
+    NotTried,
+    Broken,
+}
+
+/// Returns what came of each test, by their bare names.
+fn results(output: &str) -> BTreeMap<String, AttackEnd> {
+    let mut ends = BTreeMap::new();
+    let bare = |path: &str| path.rsplit("::").next().unwrap_or(path).trim().to_owned();
+    let mut speaker = None;
+    for line in output.lines() {
+        let told = line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... "));
+        let speaks = line.strip_prefix("---- ").and_then(|rest| rest.strip_suffix(" stdout ----"));
+        let (name, end) = match (told, speaks) {
+            (Some((path, "ok")), _) => (bare(path), AttackEnd::Withstood),
+            (Some((path, _)), _) => (bare(path), AttackEnd::Broken),
+            (None, Some(path)) => {
+                speaker = Some(bare(path));
+                continue;
+            }
+            (None, None) => match speaker.clone().filter(|_| line.starts_with("skipped: ")) {
+                Some(name) => (name, AttackEnd::NotTried),
+                None => continue,
+            },
+        };
+        let worst = ends.entry(name).or_insert(end);
+        *worst = end.max(*worst);
+    }
+    ends
 }
 
 #[cfg(test)]
@@ -122,8 +157,13 @@ mod tests {
 
     #[test]
     fn tests_are_known_by_their_bare_names() {
-        let told = results("test a::b::one ... ok\ntest two ... FAILED\nrunning 2 tests\n");
-        let want = [("one".to_owned(), true), ("two".to_owned(), false)];
-        assert_eq!(told, BTreeMap::from(want));
+        let told = results(
+            "test a::b::one ... ok\ntest two ... FAILED\nrunning 2 tests\ntest a::three ... ok\n\
+             test b::three ... FAILED\ntest c::three ... ok\ntest four ... ok\n\nsuccesses:\n\n\
+             ---- a::one stdout ----\na word\n---- four stdout ----\nskipped: not root\n\nfailures:\n",
+        );
+        use AttackEnd::{Broken, NotTried, Withstood};
+        let want = [("one", Withstood), ("two", Broken), ("three", Broken), ("four", NotTried)];
+        assert_eq!(told, want.map(|(name, end)| (name.to_owned(), end)).into());
     }
 }

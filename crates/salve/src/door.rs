@@ -19,6 +19,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock};
 use salve_core::event::Digest;
 use serde::{Deserialize, Serialize};
@@ -135,26 +136,23 @@ impl Door {
         let started = tree::own().map_or(0, |own| own.started);
         let name = format!("{}-{me}-{started}.sock", name_of(project.root()));
         let path = place.dir.join(&name);
-        let system = |source| DoorError::System { path: path.clone(), source };
-        // One of this name is a remnant: no other process is this one.
-        let _ = fs::remove_file(&path);
-        let listener = UnixListener::bind(place.short(&name)).map_err(system)?;
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(system)?;
+        let listener = place.listen(&name)?;
         let since = last_seq()?;
         let root = project.root().to_path_buf();
         let book = Arc::new(GuestBook { root, since, words: Mutex::default() });
         lock(&BOOKS).push(Arc::clone(&book));
         let behind = Arc::clone(&book);
-        crate::process::spawn_thread("door", move || attend(&listener, &behind));
+        crate::process::spawn_thread("door", move || attend(listener, &behind, &name));
         Ok(Self { book, path })
     }
 }
 
 impl Drop for Door {
     fn drop(&mut self) {
+        // First of all, or it would be put back.
+        lock(&BOOKS).retain(|book| !Arc::ptr_eq(book, &self.book));
         // One that stays leads nowhere and is removed by whoever knocks at it.
         let _ = fs::remove_file(&self.path);
-        lock(&BOOKS).retain(|book| !Arc::ptr_eq(book, &self.book));
     }
 }
 
@@ -224,6 +222,18 @@ impl DoorPlace {
         };
         let handle = work().map_err(|source| DoorError::System { path: dir.clone(), source })?;
         Ok(Self { dir, handle })
+    }
+
+    /// Begins to listen under a name.
+    fn listen(&self, name: &str) -> Result<PlacedListener, DoorError> {
+        let path = self.dir.join(name);
+        let system = |source| DoorError::System { path: path.clone(), source };
+        // One of this name is a remnant: no other process is this one.
+        let _ = fs::remove_file(&path);
+        let listener = UnixListener::bind(self.short(name)).map_err(system)?;
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).map_err(system)?;
+        let file = fs::symlink_metadata(&path).map_err(system)?.ino();
+        Ok(PlacedListener { listener, path, file })
     }
 
     /// Returns a path that fits into a socket's address however long the directory's is.
@@ -298,6 +308,27 @@ impl DoorPlace {
     }
 }
 
+/// A socket that listens, and the file by which others find it.
+struct PlacedListener {
+    listener: UnixListener,
+    path: PathBuf,
+    file: u64,
+}
+
+impl PlacedListener {
+    /// Waits for a visitor for a while; tells whether there is one.
+    fn wait(&self) -> bool {
+        let pause = Timespec { tv_sec: 1, tv_nsec: 0 };
+        let mut listener = [PollFd::new(&self.listener, PollFlags::IN)];
+        poll(&mut listener, Some(&pause)).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Returns whether nobody can find it any more.
+    fn is_gone(&self) -> bool {
+        fs::symlink_metadata(&self.path).map_or(true, |found| found.ino() != self.file)
+    }
+}
+
 fn talk(stream: &mut UnixStream, words: &[Digest]) -> io::Result<DoorReply> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
@@ -309,11 +340,26 @@ fn talk(stream: &mut UnixStream, words: &[Digest]) -> io::Result<DoorReply> {
     Ok(serde_json::from_str(&reply)?)
 }
 
-/// Lets visitors in or refuses them, for as long as the process lives.
-fn attend(listener: &UnixListener, book: &Arc<GuestBook>) {
+/// Lets visitors in or refuses them, for as long as the door is open.
+///
+/// Whoever removes the socket would have every answer pass by unannounced, and a person's word taken
+/// for a forged one: it is put back.
+fn attend(mut door: PlacedListener, book: &Arc<GuestBook>, name: &str) {
     let inside = Arc::new(AtomicUsize::new(0));
-    for stream in listener.incoming() {
-        let Ok(stream) = stream else {
+    loop {
+        if !door.wait() {
+            let books = lock(&BOOKS);
+            if !books.iter().any(|open| Arc::ptr_eq(open, book)) {
+                return;
+            }
+            if door.is_gone() {
+                // Where it cannot be put back now it may be a second later.
+                let again = DoorPlace::of_user().and_then(|place| place.listen(name));
+                door = again.unwrap_or(door);
+            }
+            continue;
+        }
+        let Ok((stream, _)) = door.listener.accept() else {
             std::thread::sleep(Duration::from_millis(10));
             continue;
         };

@@ -19,7 +19,7 @@ use salve_core::sealed_path::SealedPath;
 use super::SandboxedCommand;
 use super::caches::names;
 use super::means::Spaces;
-use crate::files::{Links, open_regular};
+use crate::files::{self, Links, open_regular};
 
 /// Salve's own directory, which changes all the time.
 const OWN: &str = ".salve";
@@ -62,6 +62,8 @@ enum PathOccupant {
     Nothing,
     File(SealedContent),
     Dir(Vec<(OsString, SealedContent)>),
+    /// A link, and where it leads.
+    Link(PathBuf),
     /// Something too large or too strange to be put back.
     Other,
 }
@@ -101,11 +103,18 @@ impl Seal {
         let spaced = spaces != Spaces::None;
         for name in SealedPath::at_root() {
             let path = job.root.join(&name);
+            let link = path.is_symlink();
+            if link {
+                // The kernel seals what it leads to; the link itself is put back.
+                let real = path.canonicalize().ok().filter(|real| real.starts_with(job.root));
+                seal.by_kernel.extend(real.filter(|_| spaced).map(PathBuf::into_os_string));
+                seal.keep(path.clone());
+            }
             if spaced && is_there(&path) {
                 seal.by_kernel.push(path.into_os_string());
-            } else if name == ".git" && path.is_dir() {
+            } else if name == ".git" && path.is_dir() && !(link && spaced) {
                 IN_GIT.iter().for_each(|name| seal.keep(path.join(name)));
-            } else if name != OWN {
+            } else if name != OWN && !link {
                 seal.keep(path);
             }
         }
@@ -159,7 +168,7 @@ impl Seal {
             let name = path.strip_prefix(&self.root).unwrap_or(path);
             let aside = self.root.join(REFUSED).join(Uuid::new_v4().to_string()).join(name);
             if let Some(dir) = aside.parent() {
-                fs::create_dir_all(dir)?;
+                files::make_directories(dir)?;
             }
             match fs::rename(path, &aside) {
                 Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
@@ -209,6 +218,9 @@ fn sealed_below(root: &Path) -> Vec<PathBuf> {
 
 fn look(path: &Path) -> PathOccupant {
     let Ok(meta) = path.symlink_metadata() else { return PathOccupant::Nothing };
+    if meta.is_symlink() {
+        return fs::read_link(path).map_or(PathOccupant::Other, PathOccupant::Link);
+    }
     if !meta.is_dir() {
         return SealedContent::read(path).map_or(PathOccupant::Other, PathOccupant::File);
     }
@@ -224,6 +236,7 @@ fn put_back(path: &Path, before: &PathOccupant) -> io::Result<()> {
     match before {
         PathOccupant::Nothing | PathOccupant::Other => Ok(()),
         PathOccupant::File(kept) => kept.write(path),
+        PathOccupant::Link(target) => std::os::unix::fs::symlink(target, path),
         PathOccupant::Dir(files) => {
             fs::create_dir_all(path)?;
             files.iter().try_for_each(|(name, kept)| kept.write(&path.join(name)))

@@ -48,6 +48,8 @@ struct Stage {
     care: Supervisor,
     settings: SandboxSettings,
     names: Names,
+    /// What the machine can enforce, where that is not what this one can.
+    means: Option<Means>,
 }
 
 impl Stage {
@@ -55,7 +57,7 @@ impl Stage {
         // Not among temporary files, of which commands get their own.
         let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
         let care = Supervisor::start(Uuid::new_v4()).unwrap();
-        Self { dir, care, settings: settings(), names: Names::ByTcp }
+        Self { dir, care, settings: settings(), names: Names::ByTcp, means: None }
     }
 
     fn root(&self) -> PathBuf {
@@ -75,7 +77,11 @@ impl Stage {
             limit,
             on: Authority::Gate,
         };
-        Sandbox::new(&self.settings).with_names(self.names).run(&self.care, &job)
+        let sandbox = match self.means {
+            Some(means) => Sandbox::with_means(&self.settings, means),
+            None => Sandbox::new(&self.settings),
+        };
+        sandbox.with_names(self.names).run(&self.care, &job)
     }
 
     /// Runs a command and returns how it ended and what it wrote.
@@ -171,6 +177,20 @@ fn what_is_sealed_is_not_changed_by_any_way() {
             assert_eq!(fs::read_to_string(at(name)).unwrap(), "old", "{way}: {name}");
         }
     }
+    // What a link in such a place leads to is sealed, and the link is put back.
+    fs::create_dir_all(at("real.git/hooks")).unwrap();
+    fs::write(at("real.git/config"), "old").unwrap();
+    fs::remove_dir_all(at(".git")).unwrap();
+    std::os::unix::fs::symlink("real.git", at(".git")).unwrap();
+    for way in ["echo new > .git/config", "echo x > real.git/hooks/post-checkout", "mv real.git g"]
+    {
+        assert_ne!(stage.run(way).0, Exit::Code(0), "{way}");
+    }
+    let swap = "rm .git && mkdir -p .git/hooks && echo new > .git/config";
+    let ran = stage.try_run(swap, Duration::from_secs(60)).unwrap();
+    assert_eq!(ran.breach, Some(Breach::Wrote(vec![".git".to_owned()])));
+    assert_eq!(fs::read_link(at(".git")).unwrap(), Path::new("real.git"));
+    assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "old");
     // What was not there when the command began is found afterwards.
     let ran = stage.try_run("echo {} > salve.json", Duration::from_secs(60)).unwrap();
     assert_eq!(ran.breach, Some(Breach::Wrote(vec!["salve.json".to_owned()])));
@@ -224,6 +244,11 @@ fn the_limits_and_priority_of_others_stay() {
     let pid = other.id();
     for way in [format!("prlimit --pid {pid} --cpu=1:1"), format!("renice -n 5 -p {pid}")] {
         let (exit, output) = stage.run(&way);
+        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+    }
+    // Those that it does see are others, too: without the filter of calls this would be let.
+    for way in ["prlimit --pid $! --cpu=100:100", "renice -n 5 -p $!"] {
+        let (exit, output) = stage.run(&format!("sleep 60 & {way}; did=$?; kill $!; exit $did"));
         assert_ne!(exit, Exit::Code(0), "{way}: {output}");
     }
     // KEYCTL_GET_KEYRING_ID of the user's own keyring, made if it is not there.

@@ -103,6 +103,115 @@ fn neither_an_agent_nor_a_check_answers_however_it_hides() {
     assert_eq!(ward.read("ran"), "once\n");
 }
 
+/// A library that makes any program knock at every door in `DOORS` and write what is said there to
+/// files in `TOLD`; after a double fork where `TWICE` is set.
+const KNOCK: &str = r#"
+#define _GNU_SOURCE
+#include <dirent.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
+__attribute__((constructor)) static void knock(void) {
+    const char *doors = getenv("DOORS"), *told = getenv("TOLD");
+    if (!doors || !told) return;
+    if (getenv("TWICE")) { if (fork()) _exit(0); setsid(); if (fork()) _exit(0); }
+    char said[8192] = "";
+    size_t all = 0;
+    DIR *dir = opendir(doors);
+    struct dirent *entry;
+    if (!dir || chdir(doors)) _exit(1);
+    while ((entry = readdir(dir))) {
+        size_t length = strlen(entry->d_name);
+        if (length < 5 || strcmp(entry->d_name + length - 5, ".sock")) continue;
+        struct sockaddr_un address = { .sun_family = AF_UNIX };
+        strncpy(address.sun_path, entry->d_name, sizeof address.sun_path - 1);
+        int door = socket(AF_UNIX, SOCK_STREAM, 0);
+        if (connect(door, (struct sockaddr *)&address, sizeof address)) continue;
+        dprintf(door, "{\"version\":1,\"words\":[\"%064d\"]}\n", 7);
+        ssize_t got;
+        while ((got = read(door, said + all, sizeof said - 1 - all)) > 0) all += got;
+        close(door);
+    }
+    char fresh[4096];
+    snprintf(fresh, sizeof fresh, "%s.new", told);
+    FILE *file = fopen(fresh, "w");
+    fputs(said, file);
+    fclose(file);
+    rename(fresh, told);
+    _exit(0);
+}
+"#;
+
+/// **Invariant:** The Salve that is asked judges by itself who speaks: one that skips every look of its
+/// own is refused like any other, and only for who started it.
+#[test]
+fn a_salve_that_does_not_judge_itself_is_judged_at_the_door() {
+    let ward = waiting();
+    ward.project.write("../knock.c", KNOCK);
+    let root = ward.project.dir().parent().unwrap().canonicalize().unwrap();
+    let library = root.join("knock.so");
+    let mut compiler = Command::new("cc");
+    compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(root.join("knock.c"));
+    assert!(compiler.status().unwrap().success());
+    let doors = ward.project.home().join("data/salve/doors").canonicalize().unwrap();
+    let (doors, library) = (doors.display(), library.display());
+    let knock = |told: &str, twice: &str| {
+        format!(
+            "{twice} DOORS='{doors}' TOLD='{0}/{told}' LD_PRELOAD='{library}' '{SALVE}' status\n\
+             while ! test -e '{0}/{told}'; do sleep 0.01; done\n",
+            root.display()
+        )
+    };
+    let wait = "touch ../ready; while ! test -e ../go; do sleep 0.01; done; exit 0\n";
+    let script = knock("told-plain", "") + &knock("told-twice", "TWICE=1") + wait;
+    ward.project.write("other.sh", script);
+    let mut salve = ward.command(&["--", "sh", "other.sh"]).stdout(Stdio::null()).spawn().unwrap();
+    crate::support::wait_for("the check", || root.join("ready").exists());
+    // The same program with the same words, which a person's shell started, is let in.
+    let mut own = Command::new("sh");
+    let done = own.args(["-c", &knock("told-person", "")]).current_dir(&root).status().unwrap();
+    assert!(done.success());
+    ward.project.write("../go", "");
+    assert!(salve.wait().unwrap().success());
+    for how in ["told-plain", "told-twice"] {
+        let told = ward.read(&format!("../{how}"));
+        assert!(told.contains("it was started by Salve"), "{how}: {told}");
+    }
+    let told = ward.read("../told-person");
+    assert!(told.contains("\"refused\":null"), "{told}");
+}
+
+/// **Invariant:** An agent in its layer sees neither the user's keys nor the doors nor the journal.
+#[test]
+fn an_agent_in_its_layer_cannot_read_the_key() {
+    let look = r#"
+for file in seal.keys scrub.key memory.db doors; do
+  test -e "$XDG_DATA_HOME/salve/$file" && echo "$file" >> ../seen
+done
+cat "$XDG_DATA_HOME/salve/seal.keys" > ../stolen 2>&1
+(echo x > .salve/salve.db) 2>/dev/null
+printf 5 > sum.txt
+touch ../looked
+"#;
+    let ward = Ward::new().agent(look);
+    let layer = ward.salve(&["doctor"]);
+    if !layer.contains("agents work on an overlay") {
+        println!("skipped: agents work on a copy here, from which the key can be read: {layer}");
+        return;
+    }
+    ward.heal(&[]).expect(0, &["healed"]);
+    assert!(ward.project.dir().join("../looked").exists(), "the agent worked");
+    let key = std::fs::read(ward.project.home().join("data/salve/seal.keys")).unwrap();
+    assert!(!key.is_empty());
+    assert!(!ward.project.dir().join("../seen").exists(), "{}", ward.read("../seen"));
+    assert!(!ward.read("../stolen").contains("\"keys\""), "{}", ward.read("../stolen"));
+    ward.salve(&["events", "--kind", "closed"]);
+    assert!(ward.project.dir().join(".salve/salve.db").metadata().unwrap().len() > 1);
+}
+
 /// **Invariant:** What waits for a person's word in the settings is not accepted by what Salve
 /// started, nor is a repair undone by it.
 #[test]
@@ -241,6 +350,30 @@ fn what_salve_started_decides_nothing_by_the_page() {
     let answer = page.post(&path, &token, &yes);
     assert_eq!(answer.status, 200, "a person's process can: {answer:?}");
     ward.heal(&[]).expect(0, &["healed"]);
+}
+
+/// **Invariant:** Whoever removes a door keeps nobody's word from being believed for long.
+#[test]
+fn a_door_that_somebody_removed_is_put_back() {
+    let ward = waiting();
+    ward.project.write("other.sh", "touch ../ready; while ! test -e ../go; do sleep 0.01; done\n");
+    let mut salve = ward.command(&["--", "sh", "other.sh"]).stdout(Stdio::null()).spawn().unwrap();
+    crate::support::wait_for("the check", || ward.project.dir().join("../ready").exists());
+    let doors = ward.project.home().join("data/salve/doors");
+    let sockets = || {
+        let all = std::fs::read_dir(&doors).into_iter().flatten().flatten().map(|one| one.path());
+        all.filter(|path| path.extension().is_some_and(|end| end == "sock")).collect::<Vec<_>>()
+    };
+    let before = sockets();
+    assert_eq!(before.len(), 1, "{before:?}");
+    std::fs::remove_file(&before[0]).unwrap();
+    crate::support::wait_for("the door", || sockets() == before);
+    assert!(ward.salve(&["approve"]).contains("said yes"));
+    ward.project.write("../go", "");
+    assert!(salve.wait().unwrap().success());
+    assert!(sockets().is_empty(), "it is gone with its Salve");
+    let told = ward.salve(&["events", "--kind", "approved"]);
+    assert!(told.contains("approved") && !told.contains("FORGED"), "{told}");
 }
 
 /// **Invariant:** A door that somebody planted keeps nobody from answering.

@@ -155,6 +155,13 @@ fn wherever_salve_was_killed_what_was_approved_runs_once_at_most_and_the_state_s
                 assert_eq!(site.json("state.json")["status"], "running", "{told:?}");
             }
             assert_eq!((visit.code, site.ran()), (want.0, want.1), "{told:?}: {}", visit.said);
+            if reach == Reach::Begun && !has_run {
+                // A yes to the second question has it run again, and then it is well.
+                site.salve(&["approve-recovery", "--loop", "shop"]).expect(0, &[]);
+                site.once(&["--no-wait"]).expect(0, &["healed"]);
+                assert_eq!(site.ran(), 1, "{told:?}");
+                assert_eq!(site.json("escalation.json")["execution"], "succeeded", "{told:?}");
+            }
             seen.push(reach);
         }
     }

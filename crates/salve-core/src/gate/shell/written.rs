@@ -88,6 +88,7 @@ pub(super) fn is_inert(file: &str) -> bool {
     let name = programs::name(file);
     let is_told = ["out", "log", "err", "result", "report"].iter().any(|word| name.contains(word));
     matches!(file, "/dev/null" | "/dev/stdout" | "/dev/stderr" | "/dev/tty")
+        || matches!(name, "log" | "out" | "err" | "output")
         || [".log", ".out", ".err"].iter().any(|end| name.ends_with(end))
         || (name.ends_with(".txt") && is_told)
 }

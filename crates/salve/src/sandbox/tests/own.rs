@@ -109,3 +109,91 @@ fn a_command_in_its_own_processes_ends_with_whoever_started_it() {
         }
     });
 }
+
+/// **Invariant:** Where there are no namespaces, Landlock alone keeps writes in the project, and what
+/// makes git run programs is put back.
+#[test]
+fn with_landlock_alone_writes_stay_in_the_project_and_gits_programs_are_put_back() {
+    let _alone = alone();
+    let mut stage = Stage::new();
+    let means = Means::here();
+    assert_ne!(means.landlock, Landlock::None, "this machine can");
+    stage.means = Some(Means { spaces: Spaces::None, processes: Processes::Shared, ..means });
+    let root = stage.root();
+    fs::create_dir_all(root.join(".git/hooks")).unwrap();
+    fs::write(root.join(".git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    fs::write(root.join(".git/config"), "[core]\n").unwrap();
+    let outside = stage.dir.path().join("outside");
+    let here = outside.display();
+    for way in [
+        format!("echo x > {here}"),
+        format!("mkdir {here}"),
+        format!("ln -s {here} link; echo x > link"),
+        "echo x > ~/.salve-landlock".to_owned(),
+        "mv .git/HEAD ../HEAD".to_owned(),
+    ] {
+        let (exit, output) = stage.run(&way);
+        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+        assert!(!outside.exists() && !stage.dir.path().join("HEAD").exists(), "{way}");
+    }
+    let (exit, output) =
+        stage.run("mkdir -p node_modules && echo x > node_modules/x && echo x > $TMPDIR/x");
+    assert_eq!(exit, Exit::Code(0), "{output}");
+    let plant =
+        "echo 'true' > .git/hooks/post-checkout; echo '[core] fsmonitor = x' >> .git/config";
+    let ran = stage.try_run(plant, Duration::from_secs(120)).unwrap();
+    let Some(Breach::Wrote(mut wrote)) = ran.breach else { panic!("{ran:?}") };
+    wrote.sort();
+    assert_eq!(wrote, [".git/config", ".git/hooks"]);
+    assert_eq!(fs::read_to_string(root.join(".git/config")).unwrap(), "[core]\n");
+    assert!(!root.join(".git/hooks/post-checkout").exists());
+}
+
+/// The variable by which this test program knows that another user runs it again.
+const AS_ANOTHER: &str = "SALVE_TEST_AS_ORDINARY_USER";
+
+/// **Invariant:** All that the sandbox holds for root it holds for an ordinary user.
+#[test]
+fn an_ordinary_user_is_held_by_the_same() {
+    const NOBODY: u32 = 65_534;
+    if !rustix::process::geteuid().is_root() {
+        println!("not root: all of these tests run as an ordinary user already");
+        return;
+    }
+    let dir = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+    let home = dir.path().join("home");
+    fs::create_dir(&home).unwrap();
+    for place in [dir.path(), &home] {
+        std::os::unix::fs::chown(place, Some(NOBODY), Some(NOBODY)).unwrap();
+    }
+    let program = std::env::current_exe().unwrap();
+    let as_nobody = |args: &[&str]| {
+        let mut command = std::process::Command::new("setpriv");
+        command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]);
+        command.args(["--inh-caps=-all", "--no-new-privs"]).args(args).current_dir(dir.path());
+        let named = ["XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_RUNTIME_DIR"];
+        named.iter().for_each(|name| drop(command.env_remove(name)));
+        command.env("HOME", &home).env(AS_ANOTHER, "1").output().unwrap()
+    };
+    let program = program.to_str().unwrap();
+    if !as_nobody(&["unshare", "-rm", "test", "-r", program]).status.success() {
+        println!("skipped: another user has no namespaces here, or cannot read this program");
+        return;
+    }
+    let skip = ["--skip", "an_ordinary_user_is_held", "--skip", "becomes_a_command"];
+    let args = [&[program, "sandbox::tests::", "--test-threads=1"][..], &skip].concat();
+    let output = as_nobody(&args);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{said}\n{}", String::from_utf8_lossy(&output.stderr));
+    assert!(said.contains("what_is_sealed_is_not_changed_by_any_way ... ok"), "{said}");
+}
+
+/// It says something only where [`an_ordinary_user_is_held_by_the_same`] runs it.
+#[test]
+fn an_ordinary_user_has_namespaces_of_their_own() {
+    let want = if rustix::process::geteuid().is_root() { Spaces::Root } else { Spaces::User };
+    assert!([want, Spaces::None].contains(&Means::here().spaces));
+    if std::env::var_os(AS_ANOTHER).is_some() {
+        assert_eq!(Means::here().spaces, Spaces::User, "{:?}", Means::here());
+    }
+}
