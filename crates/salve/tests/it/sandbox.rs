@@ -206,3 +206,87 @@ fn submodules_are_fetched_though_gits_settings_are_sealed() {
     assert!(ward.project.dir().join("vendor/greet/hello").exists());
     assert!(config().contains("[submodule \"vendor/greet\"]"), "{}", config());
 }
+
+/// What a command tries as an ordinary user, and whether it is let.
+const TRIES: [(&str, &str, bool); 19] = [
+    ("inside", "echo x > inside", true),
+    ("temporary", "echo x > $TMPDIR/x", true),
+    ("few processes", "test $(ls /proc | grep -c '^[0-9]') -lt 16", true),
+    ("cache", "mkdir -p ~/.cache/planted && echo x > ~/.cache/planted/x", true),
+    ("outside", "echo x > OUT/new", false),
+    ("mode", "chmod 666 OUT/mine", false),
+    ("time", "touch -d yesterday OUT/mine", false),
+    ("group", "chgrp 65534 OUT/mine", false),
+    ("shell", "echo x >> ~/.bashrc", false),
+    ("config", "echo x >> .git/config", false),
+    ("hook", "echo x > .git/hooks/post-checkout", false),
+    ("head", "echo x > .git/HEAD", false),
+    ("repository", "mv .git other", false),
+    ("journal", "echo x > .salve/salve.db", false),
+    ("settings", "echo x >> salve.toml", false),
+    ("mount", "mount --bind /tmp .git", false),
+    ("signal", "kill -0 PID", false),
+    ("limits", "sleep 60 & prlimit --pid $! --cpu=100:100", false),
+    (
+        "socket",
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"OUT/other.sock\")'",
+        false,
+    ),
+];
+
+/// **Invariant:** What the sandbox holds for root it holds for an ordinary user, in a user namespace.
+#[test]
+fn an_ordinary_user_is_held_by_the_same() {
+    const NOBODY: &str = "65534";
+    let ward = Ward::new("sh ./attack.sh", "made", &[]);
+    let root = ward.project.dir().canonicalize().unwrap();
+    let out = ward.project.home().canonicalize().unwrap().join("out");
+    std::fs::create_dir(&out).unwrap();
+    std::fs::write(out.join("mine"), "mine").unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(out.join("other.sock")).unwrap();
+    let is_root = rustix::process::geteuid().is_root();
+    let as_ordinary = |program: &str, args: &[&str]| {
+        let words = ["--reuid", NOBODY, "--regid", NOBODY, "--clear-groups", "--inh-caps=-all"];
+        let mut command = Command::new(if is_root { "setpriv" } else { program });
+        if is_root {
+            command.args(words).arg(program);
+        }
+        command.args(args).current_dir(&root);
+        command
+    };
+    let all = root.parent().unwrap().to_str().unwrap();
+    if is_root {
+        let mut give = Command::new("chown");
+        assert!(give.args(["-R", "65534:65534", all]).status().unwrap().success());
+    }
+    let salve = env!("CARGO_BIN_EXE_salve");
+    let can = as_ordinary("unshare", &["-rmp", "--fork", "test", "-x", salve]).status();
+    if !can.is_ok_and(|status| status.success()) {
+        println!("skipped: an ordinary user has no namespaces here, or cannot run this program");
+        return;
+    }
+    let mut other = as_ordinary("sleep", &["600"]).spawn().unwrap();
+    let mut script = "try() { if (eval \"$2\") >/dev/null 2>&1; then echo \"$1: done\"; \
+                      else echo \"$1: refused\"; fi >> told; }\n"
+        .to_owned();
+    for (name, way, _) in TRIES {
+        let way = way.replace("OUT", out.to_str().unwrap()).replace("PID", &other.id().to_string());
+        script += &format!("try '{name}' '{}'\n", way.replace('\'', "'\\''"));
+    }
+    ward.project.write("attack.sh", script + "touch made\n");
+    let heal = ward.command(&["heal", "--", "sh", "check.sh"]);
+    let words: Vec<&str> = heal.get_args().map(|word| word.to_str().unwrap()).collect();
+    let mut command = as_ordinary(salve, &words);
+    command.env_clear().stdin(Stdio::null());
+    command.envs(heal.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let visit = Visit::of(&command.output().unwrap());
+    other.kill().unwrap();
+    other.wait().unwrap();
+    visit.expect(0, &["healed"]);
+    let told = std::fs::read_to_string(root.join("told")).unwrap();
+    for (name, way, is_let) in TRIES {
+        let want = format!("{name}: {}", if is_let { "done" } else { "refused" });
+        assert!(told.lines().any(|line| line == want), "{way}: {told}");
+    }
+    assert!(!ward.project.home().join(".cache/planted").exists(), "it is thrown away");
+}
