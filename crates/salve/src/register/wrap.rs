@@ -4,7 +4,7 @@
 //! very bytes; in a file that was edited since, only the entries are changed back.
 
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use jsonc_parser::ParseOptions;
 use jsonc_parser::cst::{CstInputValue, CstObject, CstRootNode};
@@ -136,7 +136,7 @@ pub fn plan_wrapping(
         backups: places.backups.clone(),
     };
     let record = kept.map(|dir| dir.join(format!("{}.json", plan.copy_name())));
-    let before = record.as_ref().and_then(read_before);
+    let before = record.as_ref().and_then(|path| read_before(path));
     let old = file.text.as_deref().unwrap_or_default();
     // Only a file that nobody has touched since is given back as a whole.
     let known = before.filter(|before| before.wrapped == digest(old));
@@ -174,7 +174,7 @@ impl WrapPlan {
     }
 }
 
-fn read_before(path: &PathBuf) -> Option<Before> {
+fn read_before(path: &Path) -> Option<Before> {
     serde_json::from_slice(&read_bytes(path, FileKind::Document).ok()?).ok()
 }
 

@@ -167,6 +167,11 @@ impl Seal {
             }
             let name = path.strip_prefix(&self.root).unwrap_or(path);
             let aside = self.root.join(REFUSED).join(Uuid::new_v4().to_string()).join(name);
+            let refused = self.root.join(REFUSED);
+            if refused.is_symlink() {
+                // It would have us leave what was refused where it is.
+                files::remove(&refused)?;
+            }
             if let Some(dir) = aside.parent() {
                 files::make_directories(dir)?;
             }

@@ -122,6 +122,32 @@ fn a_command_writes_in_the_project_and_its_own_temporary_files_only() {
     assert!(!Path::new(told).exists(), "its temporary files are gone: {told}");
 }
 
+/// **Invariant:** What a link in a sealed place leads to is sealed, and the link is put back.
+#[test]
+fn a_sealed_path_that_is_a_link_is_sealed_with_what_it_leads_to() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let at = |name: &str| stage.root().join(name);
+    fs::create_dir_all(at("real.git/hooks")).unwrap();
+    fs::write(at("real.git/config"), "old").unwrap();
+    std::os::unix::fs::symlink("real.git", at(".git")).unwrap();
+    for way in ["echo new > .git/config", "echo x > real.git/hooks/post-checkout", "mv real.git g"]
+    {
+        assert_ne!(stage.run(way).0, Exit::Code(0), "{way}");
+    }
+    let swap = "rm .git && mkdir -p .git/hooks && echo new > .git/config";
+    let ran = stage.try_run(swap, Duration::from_secs(60)).unwrap();
+    assert_eq!(ran.breach, Some(Breach::Wrote(vec![".git".to_owned()])));
+    assert_eq!(fs::read_link(at(".git")).unwrap(), Path::new("real.git"));
+    assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "old");
+    // Nor does a link keep what was refused in its place.
+    fs::remove_dir_all(at(".salve/refused")).unwrap();
+    std::os::unix::fs::symlink("/nowhere", at(".salve/refused")).unwrap();
+    let ran = stage.try_run("echo {} > salve.json", Duration::from_secs(60)).unwrap();
+    assert_eq!(ran.breach, Some(Breach::Wrote(vec!["salve.json".to_owned()])));
+    assert!(!at("salve.json").exists());
+}
+
 /// **Invariant:** What makes git run programs, and modes, owners and times elsewhere, are out of a
 /// command's reach.
 #[test]
@@ -177,20 +203,6 @@ fn what_is_sealed_is_not_changed_by_any_way() {
             assert_eq!(fs::read_to_string(at(name)).unwrap(), "old", "{way}: {name}");
         }
     }
-    // What a link in such a place leads to is sealed, and the link is put back.
-    fs::create_dir_all(at("real.git/hooks")).unwrap();
-    fs::write(at("real.git/config"), "old").unwrap();
-    fs::remove_dir_all(at(".git")).unwrap();
-    std::os::unix::fs::symlink("real.git", at(".git")).unwrap();
-    for way in ["echo new > .git/config", "echo x > real.git/hooks/post-checkout", "mv real.git g"]
-    {
-        assert_ne!(stage.run(way).0, Exit::Code(0), "{way}");
-    }
-    let swap = "rm .git && mkdir -p .git/hooks && echo new > .git/config";
-    let ran = stage.try_run(swap, Duration::from_secs(60)).unwrap();
-    assert_eq!(ran.breach, Some(Breach::Wrote(vec![".git".to_owned()])));
-    assert_eq!(fs::read_link(at(".git")).unwrap(), Path::new("real.git"));
-    assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "old");
     // What was not there when the command began is found afterwards.
     let ran = stage.try_run("echo {} > salve.json", Duration::from_secs(60)).unwrap();
     assert_eq!(ran.breach, Some(Breach::Wrote(vec!["salve.json".to_owned()])));

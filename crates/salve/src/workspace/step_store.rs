@@ -501,7 +501,7 @@ fn is_own_directory(path: &Path) -> bool {
 
 /// Returns whether git can read a repository, which is no link, without waiting for a pipe in it.
 fn is_readable(dot_git: &Path) -> bool {
-    let is_plain = |name: &&str| {
+    let is_plain = |name: &str| {
         let about = fs::symlink_metadata(dot_git.join(name));
         about.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
     };
