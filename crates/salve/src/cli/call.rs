@@ -19,8 +19,9 @@ use self::input::CallInput;
 use super::project::kept;
 use super::{CliError, Exit, Output, tool_calls};
 use crate::agent::vitals::Vitals;
+use crate::process::keeper::KeeperHandle;
 use crate::process::{
-    Capture, Ended, Outlet, OutputStyle, Running, SpawnError, Spec, Supervisor, Terminal, keeper,
+    Capture, Ended, Outlet, OutputStyle, Running, SpawnError, Spec, Supervisor, Terminal,
 };
 use crate::project::Project;
 use crate::subjects::tool::{CallAnswer, CallDesk, FailingCall, ServerFixes, ToolCaller};
@@ -110,8 +111,9 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
 
 /// Ends the command and all that heals it when the keeper is gone: somebody killed the call.
 fn end_with_keeper(care: Supervisor) {
+    let keeper = KeeperHandle::of_this_worker();
     crate::process::spawn_thread("keeper", move || {
-        if keeper::wait_for_keeper().is_ok() {
+        if keeper.is_ok_and(|keeper| keeper.wait().is_ok()) {
             care.wind_up(|_| true, GRACE);
             std::process::exit(KILLED);
         }

@@ -6,7 +6,7 @@ use salve_core::event::Entry;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::CliError;
-use crate::process::keeper;
+use crate::process::keeper::KeeperHandle;
 use crate::project::Project;
 use crate::store::{Store, Stream};
 
@@ -67,8 +67,9 @@ pub(super) fn listen(
         }
     };
     let to = tell;
+    let keeper = KeeperHandle::of_this_worker();
     let watch = move || {
-        if keeper::wait_for_keeper().is_ok() {
+        if keeper.is_ok_and(|keeper| keeper.wait().is_ok()) {
             to(Heard::Stop(SIGTERM));
         }
     };

@@ -6,6 +6,7 @@
 
 use std::ffi::OsStr;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, ExitCode, ExitStatus};
 use std::time::Duration;
@@ -147,8 +148,10 @@ pub fn end_descendants() {
 pub fn end_with_keeper(grace: Duration) -> io::Result<()> {
     // A worker that is stopped watches nobody: the kernel wakes it.
     rustix::process::set_parent_process_death_signal(Some(Signal::CONT))?;
+    // Taken before the thread begins: the keeper may have ended by then.
+    let keeper = KeeperHandle::of_this_worker()?;
     let watch = move || {
-        if wait_for_keeper().is_ok() {
+        if keeper.wait().is_ok() {
             std::thread::sleep(grace);
             end_descendants();
             std::process::exit(128 + SIGTERM);
@@ -158,21 +161,35 @@ pub fn end_with_keeper(grace: Duration) -> io::Result<()> {
     builder.stack_size(256 << 10).spawn(watch).map(drop)
 }
 
-/// Waits until the keeper has ended.
-///
-/// # Errors
-///
-/// When this process has no keeper, or it cannot be waited for.
-pub fn wait_for_keeper() -> io::Result<()> {
-    let parent = tree::own().map(|me| me.parent);
-    let pid = parent.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    let pid = pid.ok_or_else(|| io::Error::other("no parent"))?;
-    let keeper = pidfd_open(pid, PidfdFlags::empty())?;
-    loop {
-        match poll(&mut [PollFd::new(&keeper, PollFlags::IN)], None) {
-            Ok(_) => return Ok(()),
-            Err(rustix::io::Errno::INTR) => {}
-            Err(error) => return Err(error.into()),
+/// A handle on this worker's keeper, which stays good when the keeper's number goes to another process.
+pub struct KeeperHandle(OwnedFd);
+
+impl KeeperHandle {
+    /// Opens the handle. Whoever waits on a thread of its own opens it before that thread begins: a
+    /// keeper that ends in between would leave the thread waiting for whoever adopts this process.
+    ///
+    /// # Errors
+    ///
+    /// When this process has no keeper, or it cannot be waited for.
+    pub fn of_this_worker() -> io::Result<KeeperHandle> {
+        let parent = tree::own().map(|me| me.parent);
+        let pid = parent.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
+        let pid = pid.ok_or_else(|| io::Error::other("no parent"))?;
+        Ok(KeeperHandle(pidfd_open(pid, PidfdFlags::empty())?))
+    }
+
+    /// Waits until the keeper has ended.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be waited for.
+    pub fn wait(&self) -> io::Result<()> {
+        loop {
+            match poll(&mut [PollFd::new(&self.0, PollFlags::IN)], None) {
+                Ok(_) => return Ok(()),
+                Err(rustix::io::Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
         }
     }
 }

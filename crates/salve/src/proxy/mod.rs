@@ -33,7 +33,8 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use self::healing::CallHealing;
 use self::link::{Happened, Link};
 use self::supervisor::{ProxySupervisor, ProxySupervisorParts};
-use crate::process::{Capture, Outlet, OutputStyle, SpawnError, Supervisor, keeper};
+use crate::process::keeper::KeeperHandle;
+use crate::process::{Capture, Outlet, OutputStyle, SpawnError, Supervisor};
 use crate::subjects::tool::CallDesk;
 use crate::tools::HealMeans;
 
@@ -173,8 +174,9 @@ fn listen(link: &Arc<Link>) -> io::Result<()> {
         }
     })?;
     let to = Arc::clone(link);
+    let keeper = KeeperHandle::of_this_worker();
     thread("salve-keeper", move || {
-        if keeper::wait_for_keeper().is_ok() {
+        if keeper.is_ok_and(|keeper| keeper.wait().is_ok()) {
             to.tell(Happened::Stop(SIGTERM));
         }
     })

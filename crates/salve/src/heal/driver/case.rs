@@ -1,8 +1,10 @@
 //! What this process knows of one subject's incidents besides the journal.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use salve_core::event::{Actor, Digest, Effect, Event, RemedyKind, Scope, Undo};
@@ -67,6 +69,8 @@ pub(super) struct CaseWork {
     pub(super) tree: Option<Digest>,
     /// Whether the present remedy changed files that a snapshot holds.
     pub(super) changed: bool,
+    /// The files that its remedies wrote.
+    pub(super) written: WrittenFiles,
     /// How often the subject was only run again.
     pub(super) reruns: u32,
     /// The agents that were called.
@@ -79,6 +83,32 @@ pub(super) struct CaseWork {
     pub(super) environment: Vec<SetVariable>,
     /// Those who wait for the outcome.
     pub(super) waiters: Vec<FailureWaiter>,
+}
+
+/// The files that an incident's remedies wrote, and when Salve last wrote any of them.
+#[derive(Default)]
+pub(super) struct WrittenFiles {
+    /// Their paths below the project's root.
+    pub(super) paths: HashSet<PathBuf>,
+    pub(super) until: Option<SystemTime>,
+}
+
+impl WrittenFiles {
+    /// Returns whether the last change of a file is Salve's.
+    ///
+    /// The kernel tells of a change a moment after it was made, by when a remedy may be undone and
+    /// over; only the file itself says when it was changed last.
+    fn has_last(&self, root: &Path, path: &Path) -> bool {
+        let is_ours = path.strip_prefix(root).is_ok_and(|path| self.paths.contains(path));
+        let Some(until) = self.until.filter(|_| is_ours) else { return false };
+        let Ok(file) = path.symlink_metadata() else {
+            // An attempt that made it was undone.
+            return true;
+        };
+        let nanos = u32::try_from(file.ctime_nsec()).unwrap_or_default();
+        let seconds = u64::try_from(file.ctime()).unwrap_or_default();
+        SystemTime::UNIX_EPOCH + Duration::new(seconds, nanos) <= until
+    }
 }
 
 /// What is known of the cause of the present failure.
@@ -119,6 +149,12 @@ impl Case {
     /// Returns the effect that runs in this process.
     pub fn effect(&self) -> Option<DueEffect> {
         self.work.effect
+    }
+
+    /// Returns whether the last change of a file below `root` is one that a remedy made, or undid.
+    pub fn has_written(&self, root: &Path, path: &Path) -> bool {
+        let aside = self.aside.iter().map(|aside| &aside.work);
+        aside.chain([&self.work]).any(|work| work.written.has_last(root, path))
     }
 
     /// Returns what the first failure was found to be.
@@ -363,5 +399,28 @@ impl Case {
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_remedy_wrote_is_told_from_what_somebody_edits_afterwards() {
+        let dir = tempfile::tempdir().unwrap();
+        let (root, file) = (dir.path(), dir.path().join("app.sh"));
+        std::fs::write(&file, "exit 1\n").unwrap();
+        std::fs::write(root.join("other.sh"), "exit 1\n").unwrap();
+        let written = |until| WrittenFiles { paths: HashSet::from(["app.sh".into()]), until };
+        let changed = file.metadata().unwrap();
+        let at = Duration::new(changed.ctime() as u64, changed.ctime_nsec() as u32);
+        let at = SystemTime::UNIX_EPOCH + at;
+        assert!(written(Some(at)).has_last(root, &file), "it wrote it last");
+        assert!(!written(Some(at - Duration::from_nanos(1))).has_last(root, &file), "edited since");
+        assert!(!written(None).has_last(root, &file), "no remedy was applied");
+        assert!(!written(Some(at)).has_last(root, &root.join("other.sh")), "not its file");
+        std::fs::remove_file(&file).unwrap();
+        assert!(written(Some(at)).has_last(root, &file), "what it had made was taken away");
     }
 }

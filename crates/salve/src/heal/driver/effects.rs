@@ -3,6 +3,7 @@
 //! Each effect answers by the inbox with what the incident is told, and with the state that it
 //! left where a repair may have changed files.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use salve_core::event::{
@@ -83,6 +84,7 @@ impl EffectRunner<'_, '_> {
             return case.catch_up(self.base);
         }
         case.work.changed = true;
+        case.work.written.paths.extend(left.files.iter().map(|file| PathBuf::from(&file.path)));
         case.work.agents.has_worked();
         let scrubber = &self.base.writer.scrubber;
         let named = left

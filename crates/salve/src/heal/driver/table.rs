@@ -1,7 +1,7 @@
 //! The incidents of one run: what is written to them, and what follows from it.
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 use salve_core::event::{
     Actor, Authority, Digest, Effect, EffectReport, Event, IncidentEvent, PersonOrder, Proof,
@@ -487,6 +487,9 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
     ) -> Result<(), StoreError> {
         let case = &mut self.cases[at];
         case.work.busy = case.work.busy.filter(|busy| *busy != effect);
+        if matches!(effect.what, Effect::Apply { .. } | Effect::TakeOver | Effect::RollBack(_)) {
+            case.work.written.until = Some(SystemTime::now());
+        }
         let undoes = matches!(effect.what, Effect::RollBack(_))
             || matches!(report, EffectReport::Failed { .. } | EffectReport::TimedOut);
         // When everything ends nothing new is begun, only undone.

@@ -15,7 +15,7 @@ use salve_core::watch::ServerSight;
 use super::awaiting::AwaitingWatch;
 use super::life::ServerCare;
 use super::servers::Servers;
-use super::{CaredServer, Held, ProcessState, ServerNews, StartCause};
+use super::{CaredServer, Held, ProcessState, ServerNews, StartCause, Stir};
 use crate::file_watch::FileWatch;
 use crate::heal::{Remark, SubjectContext, millis};
 use crate::store::StoreError;
@@ -80,9 +80,7 @@ impl Servers {
                     let new: Vec<PathBuf> = paths.iter().filter(changed).cloned().collect();
                     server.changed_meanwhile.extend(new);
                 }
-                ProcessState::Down | ProcessState::Clearing(_) => {
-                    server.stirred = paths.first().map(|path| in_words(path, &root));
-                }
+                ProcessState::Down | ProcessState::Clearing(_) => server.is_stirred_by(&paths),
             }
         }
     }
@@ -96,16 +94,36 @@ impl Servers {
         let server = &mut self.all[at];
         let is_down = matches!(server.state, ProcessState::Down) && server.held == Held::No;
         let waits = context.incident(at).is_some_and(waits);
-        if !is_down || !waits || server.stirred.is_none() {
+        if !is_down || !waits {
             return Ok(());
         }
-        let Some(why) = server.stirred.take() else { return Ok(()) };
+        let root = context.base.project.root();
+        let is_news = |path: &&PathBuf| {
+            // What a remedy wrote, or what was undone of it, mends nothing.
+            !context.cases.get(at).is_some_and(|case| case.has_written(root, path))
+        };
+        let why = match server.stirred.take() {
+            Some(Stir::Arrived(what)) => Some(what),
+            Some(Stir::Files(paths)) => paths.iter().find(is_news).map(|it| in_words(it, root)),
+            None => None,
+        };
+        let Some(why) = why else { return Ok(()) };
         server.cause = StartCause::Changed(why);
         self.one(at, context).start(None)
     }
 }
 
 impl CaredServer {
+    /// Takes in that files changed while it was down.
+    fn is_stirred_by(&mut self, paths: &[PathBuf]) {
+        match &mut self.stirred {
+            Some(Stir::Files(before)) => before.extend(paths.iter().cloned()),
+            // That is reason enough.
+            Some(Stir::Arrived(_)) => {}
+            None => self.stirred = Some(Stir::Files(paths.iter().cloned().collect())),
+        }
+    }
+
     /// Begins anew with what may have mended it, since it starts now.
     pub(super) fn forget_what_stirred(&mut self, verifies: Option<DueEffect>) {
         self.stirred = None;
@@ -178,8 +196,8 @@ impl ServerCare<'_, '_, '_> {
         let news = self.shared.news_of(self.at, self.server.generation);
         self.server.awaiting = AwaitingWatch::begin(output, &self.server.plan.dir, news);
         let changed = std::mem::take(&mut self.server.changed_meanwhile);
-        if let Some(path) = changed.first() {
-            self.server.stirred = Some(in_words(path, self.context.base.project.root()));
+        if !changed.is_empty() {
+            self.server.is_stirred_by(&changed);
         }
         self.server.own_writes.extend(changed);
     }

@@ -23,7 +23,7 @@ use super::probing::probe;
 use super::servers::ServersShare;
 use super::{
     AfterEnd, Ailing, CaredServer, Failing, LifeNews, ProcessState, ServerNews, ServerPlan,
-    ServerRun, Soak, Source,
+    ServerRun, Soak, Source, Stir,
 };
 use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::files::with_causes;
@@ -145,7 +145,7 @@ impl ServerCare<'_, '_, '_> {
                 self.turned(turn)
             }
             LifeNews::Arrived { what } => {
-                self.server.stirred = Some(what);
+                self.server.stirred = Some(Stir::Arrived(what));
                 Ok(())
             }
             LifeNews::Read { found: broken } => {

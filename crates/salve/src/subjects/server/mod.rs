@@ -20,7 +20,7 @@ mod plan;
 mod probing;
 mod servers;
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -134,8 +134,8 @@ struct CaredServer {
     was_restarted_ill: bool,
     /// Why it was started last.
     cause: StartCause,
-    /// What changed since it was started last, in words, if that may have mended it.
-    stirred: Option<String>,
+    /// What changed since it was started last, if that may have mended it.
+    stirred: Option<Stir>,
     /// Files that changed while it ran.
     changed_meanwhile: Vec<PathBuf>,
     /// The ports that it left to other worktrees of the repository.
@@ -145,6 +145,15 @@ struct CaredServer {
     /// What its last failure waits for.
     awaiting: Option<AwaitingWatch>,
     _lock: RunLock,
+}
+
+/// What may have mended a server that waits for a person.
+enum Stir {
+    /// One of these files changed. Who changed it is found out when it matters: what a remedy wrote is
+    /// known only once the remedy is over.
+    Files(BTreeSet<PathBuf>),
+    /// What it waited for is there, in words.
+    Arrived(String),
 }
 
 /// Why a server was started.
