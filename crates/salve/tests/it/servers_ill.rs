@@ -239,6 +239,21 @@ fn ready_is_the_first_good_answer_and_a_missing_page_is_said() {
     end(salve);
 }
 
+#[test]
+fn a_server_that_says_late_where_it_answers_is_looked_at_there() {
+    let project = Project::new();
+    // It says so only when it has been up for longer than its start-up may take.
+    let late = WEB.replace("import http.server", "import time; time.sleep(4)\nimport http.server");
+    project.write("web.py", late);
+    project.write("answer.txt", "200");
+    let mut salve = dev(&project, &["--", "python3", "web.py"]);
+    salve.env("SALVE_SERVER_STARTUP_TIMEOUT_MS", "100");
+    let salve =
+        salve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    wait_for("an answer to a look", || lines(&project, "asked.txt") > 0);
+    end(salve);
+}
+
 fn end(mut salve: Child) {
     let _ = Command::new("kill").args(["-INT", &salve.id().to_string()]).status();
     salve.wait().unwrap();

@@ -11,7 +11,7 @@ use salve_core::watch::ServerSight;
 
 use super::life::ServerCare;
 use super::servers::Servers;
-use super::{ProcessState, Source};
+use super::{CaredServer, ProcessState, ServerRun, Source};
 use crate::heal::{SubjectContext, millis};
 use crate::probe;
 use crate::process::Running;
@@ -25,6 +25,10 @@ const LOOK: Duration = Duration::from_millis(250);
 
 /// How often one that has stayed up without saying so is looked at, until it should have started.
 const LATER_LOOK: Duration = Duration::from_secs(1);
+
+/// How often one that should have started long ago is looked at: most never listen, and some say
+/// where they do after minutes of compiling.
+const LATE_LOOK: Duration = Duration::from_secs(5);
 
 /// Finds out where those servers answer that have not said so, if it is time.
 pub(super) fn look_for_addresses(
@@ -46,6 +50,7 @@ pub(super) fn look_for_addresses(
         match (life.look_at, server.capture.url()) {
             (None, _) => {}
             (Some(_), Some(url)) => found(&mut servers.one(at, context), &url, Source::Told)?,
+            (Some(_), None) if is_idle(server, life) => look_again(&mut servers.all[at], now),
             (Some(_), None) => silent.push((at, life.running.clone())),
         }
     }
@@ -60,20 +65,31 @@ pub(super) fn look_for_addresses(
                 let url = LocalUrl::of_port(Scheme::Http, port);
                 found(&mut servers.one(at, context), &url, Source::Seen)?;
             }
-            None => {
-                let server = &mut servers.all[at];
-                if let ProcessState::Up(life) = &mut server.state {
-                    let is_starting = life.since.elapsed() < server.plan.timing.startup;
-                    life.look_at = if life.watch.is_well() {
-                        is_starting.then(|| now + LATER_LOOK)
-                    } else {
-                        Some(now + LOOK)
-                    };
-                }
-            }
+            None => look_again(&mut servers.all[at], now),
         }
     }
     Ok(())
+}
+
+/// Returns whether a server that should have started has written nothing since it was looked at: one
+/// that never listens costs nothing.
+fn is_idle(server: &CaredServer, life: &ServerRun) -> bool {
+    let is_late = life.since.elapsed() >= server.plan.timing.startup && life.watch.is_well();
+    is_late && life.looked_after == server.capture.written()
+}
+
+/// Says when a server that answers nowhere yet is looked at next.
+fn look_again(server: &mut CaredServer, now: Instant) {
+    let written = server.capture.written();
+    let ProcessState::Up(life) = &mut server.state else { return };
+    let is_starting = life.since.elapsed() < server.plan.timing.startup;
+    let pause = match (life.watch.is_well(), is_starting) {
+        (false, _) => LOOK,
+        (true, true) => LATER_LOOK,
+        (true, false) => LATE_LOOK,
+    };
+    life.look_at = Some(now + pause);
+    life.looked_after = written;
 }
 
 /// Takes in where a server answers.

@@ -471,6 +471,7 @@ impl ServerRun {
             since,
             watch: Watch::new(terms, known),
             look_at: address.is_none().then(|| since + FIRST_LOOK),
+            looked_after: 0,
             source: Source::Set,
             output: OutputWatch::new(since),
             installed: None,

@@ -240,6 +240,8 @@ struct ServerRun {
     source: Source,
     /// When to look for an address again.
     look_at: Option<Instant>,
+    /// How much it had written when it was looked at last.
+    looked_after: u64,
     fault: Option<String>,
     /// How much had been written when it last answered well.
     good_until: u64,
