@@ -75,6 +75,15 @@ fn a_server_that_never_heals_is_given_up_and_its_cooldown_outlives_salve() {
     let output = run(again);
     assert_eq!(phases(&output), ["crash-detected", "aborted"], "{output:?}");
     assert_eq!(output.status.code(), Some(3));
+    let told = String::from_utf8_lossy(&output.stdout).into_owned();
+    let result: serde_json::Value = serde_json::from_str(told.lines().last().unwrap()).unwrap();
+    let states: Vec<&str> = result["incidents"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .filter_map(|one| one["state"].as_str())
+        .collect();
+    assert_eq!(states, ["aborted", "cooldown"], "each is told once, as it ended: {result}");
     // Whoever starts it by hand ends the cooldown.
     let output = run(dev(&project, &broken));
     assert_eq!(phases(&output), want.concat(), "{output:?}");

@@ -161,7 +161,9 @@ impl TerminalReporter<'_> {
         {
             self.propose(server, incident);
         }
-        if matches!(incident.phase(), Phase::Closed(_)) {
+        // The incident itself may be further than what was told of it.
+        let told = self.views.get(&incident.id()).map(|view| view.incident().phase());
+        if matches!(told, Some(Phase::Closed(_))) {
             let over = self.views.remove(&incident.id());
             self.told.over.extend(over.as_ref().map(IncidentResult::of));
         }
