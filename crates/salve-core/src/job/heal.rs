@@ -2,7 +2,7 @@
 
 use super::Job;
 use crate::class::Class;
-use crate::event::{Digest, FailureClass, HealStrategy, StepFailure, StepTimer};
+use crate::event::{Digest, Exit, FailureClass, HealStrategy, StepFailure, StepTimer};
 use crate::scrub::Scrubbed;
 use crate::steps::ProgressMark;
 
@@ -54,9 +54,18 @@ pub fn class_of(outcome: AttemptOutcome, output: &str, rules: &[FailureRule]) ->
 const CONFLICTS: [&str; 4] =
     ["merge conflict", "conflict (content)", "patch does not apply", "patch failed:"];
 
-/// Returns what a failed attempt leaves, to tell whether the next one leaves the same.
+/// Returns what a failed attempt leaves, to tell whether the next one leaves the same: the failure's
+/// signature, how its process ended, and the tree.
 pub(super) fn mark(failure: &StepFailure) -> ProgressMark {
-    let failing = Digest::of(&[b"step", &failure.signature.0.to_le_bytes()]);
+    let (kind, number) = match &failure.exit {
+        None => (0_u8, 0),
+        Some(Exit::Code(code)) => (1, *code),
+        Some(Exit::Signal(signal)) => (2, *signal),
+        Some(Exit::TimedOut) => (3, 0),
+        Some(Exit::Hung) => (4, 0),
+    };
+    let signature = failure.signature.0.to_le_bytes();
+    let failing = Digest::of(&[b"step", &signature, &[kind], &number.to_le_bytes()]);
     ProgressMark { tree: failure.tree, failing }
 }
 

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{
-    Actor, Amounts, AttemptEnd, Digest, Event, FailureClass, JobEvent, JobStepTerms, JobTurn,
+    Actor, Amounts, AttemptEnd, Digest, Event, Exit, FailureClass, JobEvent, JobStepTerms, JobTurn,
     Limits, Process, ResetEnd,
 };
 use crate::id::Signature;
@@ -204,6 +204,19 @@ fn what_cannot_pass_is_tried_once() {
     let mut of = fresh(1);
     assert_eq!(fails(&mut of, DeterministicPolicy, 1, "a"), HealStrategy::OperatorRequest);
     assert!(matches!(of.next(time(99)), JobMove::Person(_)));
+}
+
+#[test]
+fn another_step_or_another_end_of_its_process_is_another_failure() {
+    let mut of = fresh(2);
+    assert_eq!(fails(&mut of, TransientRuntime, 1, "a"), HealStrategy::SoftReset);
+    done(&mut of);
+    // The first step changed nothing, and the network is down for the second one, too.
+    assert_eq!(fails(&mut of, TransientRuntime, 1, "a"), HealStrategy::SoftReset);
+    let mut again = failure(TransientRuntime, 1, "a");
+    assert_eq!(of.decide(&again).0, StuckNoProgress);
+    again.exit = Some(Exit::Code(3));
+    assert_eq!(of.decide(&again).0, TransientRuntime);
 }
 
 #[test]
