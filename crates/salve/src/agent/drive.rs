@@ -5,11 +5,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use salve_core::agent::{AgentStream, AgentVerdict, Dialect, Sign, TokenPrices, Trouble};
-use salve_core::event::{Amounts, Exit, Resource};
+use salve_core::event::{Amounts, Exit, Resource, StepTimer};
 use salve_core::scrub::Scrubber;
 
 use super::host::{Family, Started};
 use super::outlets::{read_complaints, read_lines};
+use super::timers::{TimerNews, WorkTimers};
 use super::vitals::Vitals;
 use super::{Activity, AgentBounds, AgentEvent, End, Ending};
 
@@ -132,12 +133,15 @@ impl Drive {
         begun: Instant,
     ) -> Option<End> {
         let mut vitals = Vitals::new(family.process().pid, begun);
+        let mut timers = WorkTimers::new(self.bounds.wall, self.bounds.idle);
         let look = (self.bounds.idle / 4).clamp(Duration::from_millis(20), LOOK);
         let (mut next_look, mut ended) = (begun + look, None);
         loop {
             let now = Instant::now();
-            if now.duration_since(begun) >= self.bounds.wall {
-                return Some(End::TimedOut);
+            let spent = now.duration_since(begun);
+            if spent >= self.bounds.wall {
+                let news = timers.look(spent, Duration::ZERO);
+                return self.heed(&news).or(Some(End::TimedOut));
             }
             if now >= next_look {
                 if ended.is_none() && family.wait(Duration::ZERO).is_some() {
@@ -146,8 +150,11 @@ impl Drive {
                 if ended.is_some_and(|at: Instant| now.duration_since(at) >= REST) {
                     return None;
                 }
-                if ended.is_none() && vitals.look(now) >= self.bounds.idle {
-                    return Some(self.waited_for.map_or(End::Idle, End::Failed));
+                if ended.is_none() {
+                    let news = timers.look(spent, vitals.look(now));
+                    if let Some(end) = self.heed(&news) {
+                        return Some(end);
+                    }
                 }
                 next_look = now + look;
             }
@@ -180,6 +187,22 @@ impl Drive {
                 Err(RecvTimeoutError::Timeout) => {}
             }
         }
+    }
+
+    /// Passes on which timers will run out; returns why the run has to be ended, if one has.
+    fn heed(&mut self, news: &[TimerNews]) -> Option<End> {
+        for one in news {
+            match *one {
+                TimerNews::Over(StepTimer::Wall) => return Some(End::TimedOut),
+                TimerNews::Over(StepTimer::Idle) => {
+                    return Some(self.waited_for.map_or(End::Idle, End::Failed));
+                }
+                TimerNews::Near(timer, left) => {
+                    (self.on)(AgentEvent::Activity(Activity::Expires(timer, left)));
+                }
+            }
+        }
+        None
     }
 
     /// Takes in that it said something: that it sleeps, or anything else.

@@ -18,6 +18,7 @@ mod received;
 mod state_place;
 #[cfg(test)]
 mod tests;
+mod timers;
 mod tool_door;
 pub(crate) mod vitals;
 
@@ -29,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
-use salve_core::event::{Amounts, Exit, Process, Resource};
+use salve_core::event::{Amounts, Exit, Process, Resource, StepTimer};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 pub use home::Home;
@@ -37,6 +38,7 @@ pub use profile::{Mcp, Profile, own_mcp};
 pub use state_place::StatePlace;
 
 use crate::process::{AGENT_MARK, SpawnError, Supervisor};
+pub(crate) use timers::{TimerNews, WorkTimers};
 pub(crate) use vitals::Vitals;
 
 use crate::workspace::{PrivateLayer, WorkspaceError};
@@ -137,6 +139,8 @@ pub enum Activity {
     Trouble(Trouble, Scrubbed),
     /// Nobody will tell what it costs, so that no limit on money can hold for it.
     NoPrice,
+    /// This timer will end it after so long.
+    Expires(StepTimer, Duration),
 }
 
 /// How a run ended.

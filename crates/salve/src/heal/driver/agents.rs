@@ -436,9 +436,12 @@ impl AgentRunner<'_, '_> {
                 }
                 Ok(())
             }
-            AgentEvent::Activity(Activity::Session(_) | Activity::Said(_) | Activity::Used(_)) => {
-                Ok(())
-            }
+            AgentEvent::Activity(
+                Activity::Session(_)
+                | Activity::Said(_)
+                | Activity::Used(_)
+                | Activity::Expires(..),
+            ) => Ok(()),
             AgentEvent::Spent(spent) => {
                 // It is charged even if the incident is over by now.
                 let charged = charge(spent);

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use salve_core::event::{Exit, StepTimer};
 
 use super::JobNews;
-use crate::agent::Vitals;
+use crate::agent::{TimerNews, Vitals, WorkTimers};
 use crate::heal::files::with_causes;
 use crate::heal::inbox::NewsSender;
 use crate::heal::spawn_thread;
@@ -137,26 +137,22 @@ fn follow(
 
 /// The two timers of an attempt.
 struct StepTimers {
-    wall: Duration,
-    idle: Duration,
+    timers: WorkTimers,
     look: Duration,
     begun: Instant,
     vitals: Vitals,
     written: u64,
-    warned: [bool; 2],
 }
 
 impl StepTimers {
     fn new(run: &StepCommandRun, pid: u32, begun: Instant) -> Self {
         let shorter = run.wall.min(run.idle);
         Self {
-            wall: run.wall,
-            idle: run.idle,
+            timers: WorkTimers::new(run.wall, run.idle),
             look: (shorter / 8).clamp(Duration::from_millis(20), LOOK),
             begun,
             vitals: Vitals::new(pid, begun),
             written: 0,
-            warned: [false; 2],
         }
     }
 
@@ -168,17 +164,14 @@ impl StepTimers {
             self.vitals.heard(now);
         }
         let idle = self.vitals.look(now);
-        let spent = now.duration_since(self.begun);
-        let both = [(StepTimer::Wall, spent, self.wall), (StepTimer::Idle, idle, self.idle)];
-        for (at, (timer, spent, limit)) in both.into_iter().enumerate() {
-            if spent >= limit {
-                return Some(timer);
+        for news in self.timers.look(now.duration_since(self.begun), idle) {
+            match news {
+                TimerNews::Over(timer) => return Some(timer),
+                TimerNews::Near(timer, left) => {
+                    // Nobody is left to warn when the run of Salve is over.
+                    let _ = inbox.send(JobNews::Warned(timer, left));
+                }
             }
-            let is_near = spent >= limit - limit / 4;
-            if is_near && !self.warned[at] {
-                let _ = inbox.send(JobNews::Warned(timer, limit.saturating_sub(spent)));
-            }
-            self.warned[at] = is_near;
         }
         None
     }

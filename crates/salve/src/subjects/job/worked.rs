@@ -114,6 +114,9 @@ impl JobCourse<'_, '_> {
                     let name = base.writer.scrubber.scrub(&plan.name);
                     self.note(base, &no_price_words(&name));
                 }
+                JobNews::Agent(AgentEvent::Activity(Activity::Expires(timer, left))) => {
+                    self.take(base, JobNews::Warned(timer, left))?;
+                }
                 JobNews::Agent(AgentEvent::Activity(activity)) => {
                     self.show(&activity);
                     if let Activity::Said(text) = activity {
@@ -141,7 +144,7 @@ impl JobCourse<'_, '_> {
             Activity::Said(text) | Activity::Used(text) | Activity::Trouble(_, text) => {
                 self.parts.face.activity(text);
             }
-            Activity::Session(_) | Activity::NoPrice => {}
+            Activity::Session(_) | Activity::NoPrice | Activity::Expires(..) => {}
         }
     }
 
