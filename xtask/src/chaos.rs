@@ -75,6 +75,7 @@ fn soak(salve: &Path, home: &Path, kills: u32) -> ChaosResult {
         }
         bench.judge(&calm)?;
         fs::remove_dir_all(&bench.dir)?;
+        fs::remove_dir_all(bench.state_home())?;
     }
     let seconds = since.elapsed().as_secs();
     let text = format!(
@@ -139,8 +140,26 @@ impl Bench {
     fn start(&self, args: &[&str]) -> io::Result<Child> {
         let mut command = Command::new(&self.salve);
         command.args(args).current_dir(&self.dir).env("SALVE_USER", "chaos");
+        command.env("XDG_STATE_HOME", self.state_home());
         let said = fs::File::create(self.dir.join(SAID))?;
         command.stdin(Stdio::null()).stdout(said.try_clone()?).stderr(said).spawn()
+    }
+
+    /// Returns the directory below which the workspaces lie.
+    fn state_home(&self) -> PathBuf {
+        self.dir.with_extension("state")
+    }
+
+    /// Returns the only workspace that is there.
+    fn workspace(&self) -> Result<PathBuf, Box<dyn std::error::Error>> {
+        let around = fs::read_dir(self.state_home().join("salve/jobs"))?;
+        let around: Vec<PathBuf> = around.flatten().map(|entry| entry.path()).collect();
+        let [only] = &around[..] else {
+            return Err(format!("{}: {around:?} are left", self.dir.display()).into());
+        };
+        let inside = fs::read_dir(only)?.flatten().map(|entry| entry.path());
+        let workspace = inside.into_iter().find(|path| path.is_dir());
+        workspace.ok_or_else(|| format!("{}: no workspace", only.display()).into())
     }
 
     /// Returns the runs whose directories are there.
@@ -249,11 +268,7 @@ impl Bench {
 
     /// Compares a job with the undisturbed one.
     fn judge(&self, calm: &Self) -> ChaosResult {
-        let at = |bench: &Self| {
-            let run = bench.run().unwrap_or_default();
-            bench.dir.join(".salve/jobs").join(run).join("workspace")
-        };
-        let (wanted, found) = (contents(&at(calm))?, contents(&at(self))?);
+        let (wanted, found) = (contents(&calm.workspace()?)?, contents(&self.workspace()?)?);
         let differs = |path: &&PathBuf| wanted.get(*path) != found.get(*path);
         if let Some(path) = wanted.keys().chain(found.keys()).find(differs) {
             let (dir, path) = (self.dir.display(), path.display());

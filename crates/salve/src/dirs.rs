@@ -19,6 +19,11 @@ pub fn cache() -> Option<PathBuf> {
     base("XDG_CACHE_HOME", ".cache")
 }
 
+/// Returns the directory of what lasts and is of this machine alone, `$XDG_STATE_HOME/salve`.
+pub fn state() -> Option<PathBuf> {
+    base("XDG_STATE_HOME", ".local/state")
+}
+
 fn base(variable: &str, below_home: &str) -> Option<PathBuf> {
     let absolute = |name| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
     let base = absolute(variable).or_else(|| Some(absolute("HOME")?.join(below_home)))?;

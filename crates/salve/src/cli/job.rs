@@ -5,6 +5,7 @@ mod lines;
 pub(super) mod list;
 pub(super) mod metrics;
 mod progress;
+mod result_ways;
 pub(super) mod run;
 pub(super) mod submit;
 pub(super) mod worker;

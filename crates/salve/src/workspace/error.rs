@@ -5,6 +5,9 @@ use std::path::PathBuf;
 
 use crate::project::ProjectError;
 
+/// What git and the system say of a full disk.
+const FULL: [&str; 2] = ["No space left on device", "Out of diskspace"];
+
 /// Why the working tree could not be looked at or kept.
 #[derive(Debug, thiserror::Error)]
 pub enum WorkspaceError {
@@ -22,6 +25,12 @@ pub enum WorkspaceError {
         command: String,
         /// The end of what it said.
         said: String,
+    },
+    /// There is no such commit.
+    #[error("there is no commit `{name}` to start from")]
+    NoCommit {
+        /// What was named.
+        name: String,
     },
     /// Git said something that cannot be understood.
     #[error("`git {command}` said something unexpected: {said}")]
@@ -61,6 +70,10 @@ impl WorkspaceError {
             Self::NoGit { .. } => {
                 "install git; Salve keeps the state before a repair with it".to_owned()
             }
+            Self::Git { said, .. } if FULL.iter().any(|words| said.contains(words)) => {
+                "free some disk space, then try again".to_owned()
+            }
+            Self::NoCommit { .. } => "`git branch --all` lists what there is".to_owned(),
             Self::Git { .. } | Self::Strange { .. } => {
                 "run `git status` in the project and mend what it complains about".to_owned()
             }

@@ -34,6 +34,7 @@ mod restore;
 mod scan;
 mod scratch_dir;
 mod shadow;
+mod step_place;
 mod step_store;
 mod store;
 #[cfg(test)]
@@ -63,7 +64,9 @@ pub use name::{Moment, Name};
 pub use patch::PatchError;
 pub use plan::Again;
 pub use shadow::{Confined, Shadow};
-pub use step_store::{ChangedPath, ReplayError, ReplayStep, StartFrom, StepDiff, StepStore};
+pub use step_store::{
+    ChangedPath, ReplayError, ReplayStep, ResultBase, StartFrom, StepDiff, StepStore,
+};
 pub use tree::Why;
 
 use git::Git;

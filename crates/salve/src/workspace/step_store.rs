@@ -1,7 +1,8 @@
 //! The workspace of a job: a tree of its own, made from a starting point, with a checkpoint for each
 //! step that is done, and the way back to them.
 //!
-//! A private repository beside the workspace keeps every checkpoint under a hidden ref. It has its
+//! The workspace lies outside of the project ([`step_place`]). A private repository in the job's own
+//! directory keeps every checkpoint under a hidden ref. It has its
 //! own index, borrows the objects of the user's repository, and no attribute, filter or hook has a
 //! say in it, so files come back byte for byte. What git ignores, such as installed packages, is
 //! part of no checkpoint and stays where it is when the workspace is set back.
@@ -22,6 +23,7 @@ use std::sync::{Mutex, PoisonError};
 use super::error::WorkspaceError;
 use super::git::{Git, alone_config};
 use super::oid::Format;
+use super::step_place;
 use crate::files::{self, FileKind};
 
 /// What no workspace has, whatever the user's own rules ignore.
@@ -40,10 +42,23 @@ const PATCHES_AT_ONCE: usize = 4_000;
 /// What the workspace of a job is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StartFrom {
+    /// The last commit; the files as they are where none has them.
+    Usual,
     /// This ref of the user's repository.
     Ref(String),
     /// The files as they are, with what is not committed.
     Files,
+}
+
+/// What a job's result is a change of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ResultBase {
+    /// A commit of the user's repository.
+    Commit,
+    /// The files as they were when the job began, in the user's repository.
+    Files,
+    /// The files as they were when the job began, where there is no repository.
+    NoRepository,
 }
 
 /// The workspace of a job and the repository that keeps its checkpoints.
@@ -115,10 +130,17 @@ impl StepStore {
     /// Makes the workspace of a job in `dir` from where its project stands.
     pub fn make(project: &Path, dir: &Path, start: &StartFrom) -> Result<Self, WorkspaceError> {
         let user = Git::at(project);
-        let format = ask(&user, &["rev-parse", "--show-object-format"])?;
+        let top = super::shadow::top(&user)?.unwrap_or_else(|| project.to_path_buf());
+        // A repository around the project that knows nothing of it, such as one of the user's
+        // settings in their home directory, is not the project's.
+        let is_known =
+            top == project || ask(&user, &["rev-parse", "--verify", "HEAD:./"])?.is_some();
+        let top = if is_known { top } else { project.to_path_buf() };
+        let format = ask(&user, &["rev-parse", "--show-object-format"])?.filter(|_| is_known);
         let format = format.as_deref().and_then(Format::parse);
         let store = dir.join("store.git");
         fs::create_dir_all(dir).map_err(WorkspaceError::io(dir))?;
+        step_place::make(dir, &[&top]);
         Git::alone(&store, format.unwrap_or(Format::Sha1))?;
         let write = |name: &str, text: &[u8]| {
             let path = store.join(name);
@@ -128,10 +150,6 @@ impl StepStore {
         };
         write("info/exclude", EXCLUDED.as_bytes())?;
         write("info/attributes", ATTRIBUTES.as_bytes())?;
-        let top = match format {
-            Some(_) => super::shadow::top(&user)?.unwrap_or_else(|| project.to_path_buf()),
-            None => project.to_path_buf(),
-        };
         if format.is_some() {
             let args = ["rev-parse", "--path-format=absolute", "--git-path", "objects"];
             let objects = PathBuf::from(ask(&user, &args)?.unwrap_or_default());
@@ -141,14 +159,16 @@ impl StepStore {
         let prefix = project.strip_prefix(&top).unwrap_or(Path::new(""));
         write("salve-prefix", prefix.as_os_str().as_encoded_bytes())?;
         let made = Self::open(dir)?;
+        make_own(&made.workspace)?;
         made.begin(format.map(|_| &user), &top, start)?;
         Ok(made)
     }
 
     /// Opens the workspace of a job; its job is run by this process and no other.
+    ///
+    /// It may be gone ([`StepStore::is_gone`]): somebody may have cleared it away.
     pub fn open(dir: &Path) -> Result<Self, WorkspaceError> {
-        let (store, workspace) = (dir.join("store.git"), dir.join("workspace"));
-        make_own(&workspace)?;
+        let (store, workspace) = (dir.join("store.git"), step_place::find(dir));
         files::make_directories(&store).map_err(WorkspaceError::io(&store))?;
         // Whoever was killed while it wrote the index left this.
         match files::remove(&store.join("index.lock")) {
@@ -179,10 +199,10 @@ impl StepStore {
         };
         let head = commit("HEAD")?;
         let base = match start {
-            StartFrom::Ref(name) => Some(commit(name)?.ok_or_else(|| WorkspaceError::Git {
-                command: "rev-parse".to_owned(),
-                said: format!("there is no commit `{name}` to start from"),
-            })?),
+            StartFrom::Usual => head.clone(),
+            StartFrom::Ref(name) => {
+                Some(commit(name)?.ok_or_else(|| WorkspaceError::NoCommit { name: name.clone() })?)
+            }
             StartFrom::Files => None,
         };
         let first = match &base {
@@ -199,8 +219,7 @@ impl StepStore {
             let commit = base.or(head);
             if let Some(commit) = &commit {
                 // The user's own clean-up must not take away what the workspace borrows.
-                let name = self.store.parent().and_then(Path::file_name).unwrap_or_default();
-                let name = format!("refs/salve/jobs/{}", name.to_string_lossy());
+                let name = borrowed_ref(self.store.parent().unwrap_or(&self.store));
                 user.read(&["update-ref", &name, commit])?;
             }
             fs::write(self.store.join("salve-head"), commit.unwrap_or_default())
@@ -234,6 +253,7 @@ impl StepStore {
 
     /// Makes a workspace that is gone again, as it was before a step.
     pub fn remake(&self, step: usize) -> Result<(), WorkspaceError> {
+        make_own(&self.workspace)?;
         self.check_out(&self.tree_before(step)?)
     }
 
@@ -272,6 +292,39 @@ impl StepStore {
             && reads("HEAD", head)
             && reads("objects/info/alternates", &objects)
             && reads("config", alone_config(format).trim_end().as_bytes())
+    }
+
+    /// Returns what the result is a change of.
+    pub fn result_base(&self) -> Result<ResultBase, WorkspaceError> {
+        let Some(head) = self.head() else { return Ok(ResultBase::NoRepository) };
+        // The workspace itself may be gone.
+        let git = Git::alone_over(&self.store, &self.store);
+        let first = one_line(&git.read(&["rev-parse", "refs/salve/start"])?);
+        Ok(if first == head { ResultBase::Commit } else { ResultBase::Files })
+    }
+
+    /// Returns where in the repository the project is.
+    pub fn prefix(&self) -> &Path {
+        &self.prefix
+    }
+
+    /// Returns the directory above which no repository is the workspace's.
+    pub fn ceiling(&self) -> &Path {
+        self.workspace.parent().unwrap_or(&self.workspace)
+    }
+
+    /// Returns the root of the workspace of the job in `dir`, if there is one; changes nothing.
+    pub fn known_root(dir: &Path) -> Option<PathBuf> {
+        step_place::known(dir).filter(|root| root.is_dir())
+    }
+
+    /// Removes all that the job in `dir` has outside of it: its workspace, and the ref that keeps what
+    /// it borrows of the repository of its project.
+    pub fn forget(project: &Path, dir: &Path) {
+        step_place::forget(dir);
+        // Without a repository there is no ref.
+        let _: Result<_, WorkspaceError> =
+            Git::at(project).ask(&["update-ref", "-d", &borrowed_ref(dir)]);
     }
 
     /// Returns the root of the workspace, from which the paths of changed files are told.
@@ -439,6 +492,9 @@ impl StepStore {
         // The index is what is there now, so that what the tree does not have is removed.
         self.git.read(&["add", "--all"])?;
         self.git.read(&["read-tree", "-u", "--reset", tree])?;
+        if let Some(folder) = self.store.parent() {
+            step_place::lend_packages(folder, &self.workspace);
+        }
         let dir = self.dir();
         fs::create_dir_all(&dir).map_err(WorkspaceError::io(dir))?;
         self.make_repository()
@@ -506,6 +562,12 @@ fn is_readable(dot_git: &Path) -> bool {
         about.map_or_else(|error| error.kind() == io::ErrorKind::NotFound, |about| about.is_file())
     };
     is_own_directory(dot_git) && READ_FIRST.iter().all(|name| is_plain(name))
+}
+
+/// Returns the hidden ref in the user's repository for the job in `dir`.
+fn borrowed_ref(dir: &Path) -> String {
+    let name = dir.file_name().unwrap_or_default();
+    format!("refs/salve/jobs/{}", name.to_string_lossy())
 }
 
 /// Returns the hidden ref of a step's checkpoint.
@@ -586,6 +648,14 @@ mod tests {
         ReplayStep { patch, files: diff.files }
     }
 
+    /// Commits a file in a repository of its own, as that of a submodule.
+    fn commit_in(dir: &Path, text: &str) {
+        git(dir, &["init", "-q"]);
+        fs::write(dir.join("file"), text).unwrap();
+        git(dir, &["add", "-A"]);
+        git(dir, &["commit", "-qm", text]);
+    }
+
     #[test]
     fn every_kind_of_change_is_replayed_and_a_changed_patch_is_named() {
         let home = tempfile::tempdir().unwrap();
@@ -610,11 +680,16 @@ mod tests {
             symlink("new.txt", at.join("link")).unwrap();
             fs::write(at.join("run.sh"), "x").unwrap();
             fs::set_permissions(at.join("run.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+            fs::create_dir(at.join("module")).unwrap();
+            commit_in(&at.join("module"), "one");
         });
         let second = step(&made, 1, home.path(), |_| {});
         let third = step(&made, 2, home.path(), |at| {
             fs::write(at.join("new.txt"), "one\ntwo\n").unwrap();
+            commit_in(&at.join("module"), "two");
         });
+        let text = fs::read_to_string(&third.patch).unwrap();
+        assert_eq!(text.matches("Subproject commit").count(), 2, "{text}");
         let steps = [first, second, third];
         let wanted = made.tree().unwrap();
         fs::write(made.dir().join("mess"), "left").unwrap();

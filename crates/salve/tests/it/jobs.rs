@@ -30,7 +30,31 @@ impl Works {
     pub(crate) fn command(&self, args: &[&str]) -> Command {
         let mut command = self.project.command(args);
         command.stdin(Stdio::null()).env("SALVE_USER", "ada");
+        // Where steps leave signs that are no part of their work.
+        command.env("OUT", self.out());
         command
+    }
+
+    /// Returns the directory around the project.
+    pub(crate) fn out(&self) -> PathBuf {
+        self.project.dir().join("..").canonicalize().unwrap()
+    }
+
+    /// Returns the workspace of the only run.
+    pub(crate) fn workspace(&self) -> PathBuf {
+        self.workspace_of(&self.run().0)
+    }
+
+    /// Returns the workspace of a run, which lies outside of the project.
+    pub(crate) fn workspace_of(&self, run: &str) -> PathBuf {
+        let base = self.project.home().join(".local/state/salve/jobs");
+        let all = fs::read_dir(base).unwrap().map(|entry| entry.unwrap().path());
+        let is_its = |around: &PathBuf| {
+            fs::read_to_string(around.join("job")).is_ok_and(|job| job.ends_with(run))
+        };
+        let around: Vec<PathBuf> = all.filter(is_its).collect();
+        assert_eq!(around.len(), 1, "{around:?}");
+        around[0].join(format!("project-{run}"))
     }
 
     pub(crate) fn salve(&self, args: &[&str]) -> Visit {
@@ -272,7 +296,7 @@ fn whoever_is_killed_leaves_a_job_that_is_gone_on_with_and_no_done_step_runs_aga
     let works = Works::new();
     let first = works.trace("first");
     let second = format!(
-        "{}; echo half >> a.txt; test -e ../../../../go || sleep 600; echo whole >> a.txt",
+        "{}; echo half >> a.txt; test -e $OUT/go || sleep 600; echo whole >> a.txt",
         works.trace("second")
     );
     let mut child =
@@ -280,12 +304,11 @@ fn whoever_is_killed_leaves_a_job_that_is_gone_on_with_and_no_done_step_runs_aga
     wait_for("the second step", || works.traces() == ["first", "second"]);
     kill(&works, &mut child);
     works.project.write("../go", "");
-    let (id, dir) = works.run();
-    fs::write(dir.join("../../../go"), "").unwrap();
+    let (id, _) = works.run();
     let visit = works.salve(&["resume", &id]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
     assert_eq!(works.traces(), ["first", "second", "second"]);
-    let left = fs::read_to_string(dir.join("workspace/a.txt")).unwrap();
+    let left = fs::read_to_string(works.workspace().join("a.txt")).unwrap();
     assert_eq!(left, "one\n1\nhalf\nwhole\n", "what was half done is undone first");
 }
 
@@ -320,15 +343,15 @@ fn wherever_salve_is_killed_the_workspace_ends_as_if_it_had_not_been() {
         let count = || fs::read_to_string(&journal).unwrap_or_default().lines().count();
         wait_for("the journal", || count() >= entries || child.try_wait().unwrap().is_some());
         kill(&works, &mut child);
-        let (id, dir) = works.run();
+        let (id, _) = works.run();
         if works.json("state.json")["status"] != "completed" {
             let visit = works.salve(&["resume", &id]);
             let is_done = visit.code == Some(2) && visit.said.contains("is done");
             assert!(visit.code == Some(0) || is_done, "after {entries}: {}", visit.said);
         }
-        let left = fs::read_to_string(dir.join("workspace/a.txt")).unwrap();
+        let left = fs::read_to_string(works.workspace().join("a.txt")).unwrap();
         assert_eq!(left, "one\n1\n2\n3\n", "after {entries}");
-        assert!(!dir.join("workspace/d/new").exists());
+        assert!(!works.workspace().join("d/new").exists());
         let names = works.events();
         let done = names.iter().filter(|name| *name == "task.step.attempt.finished").count();
         assert_eq!(done, 3, "after {entries}: {names:?}");
@@ -352,12 +375,12 @@ fn an_altered_or_missing_patch_stops_a_reset_and_is_named() {
             _ => fs::remove_file(&patch).unwrap(),
         }
         assert_eq!(works.salve(&["control", &id, "hard_reset_step"]).code, Some(0));
-        fs::write(dir.join("workspace/mine"), "kept").unwrap();
+        fs::write(works.workspace().join("mine"), "kept").unwrap();
         let visit = works.salve(&["resume", &id]);
         assert_eq!(visit.code, Some(1), "{}", visit.said);
         assert!(visit.said.contains("step-0000.patch"), "{}", visit.said);
         assert!(works.events().contains(&"task.self_heal.exhausted".to_owned()));
-        assert!(dir.join("workspace/mine").exists(), "the old workspace is kept");
+        assert!(works.workspace().join("mine").exists(), "the old workspace is kept");
     }
 }
 
@@ -397,7 +420,7 @@ fn people_steer_a_job_that_runs_and_one_that_does_not() {
     assert_eq!(works.json("state.json")["status"], "stopped");
     fs::write(&gate, "").unwrap();
     assert_eq!(works.salve(&["resume", &id]).code, Some(0));
-    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
+    assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n");
     let names = works.events();
     for name in [
         "task.control.recovery.requested",
@@ -461,7 +484,7 @@ fn the_figures_go_out_by_statsd_and_a_host_that_is_gone_costs_nothing() {
     let server = std::net::UdpSocket::bind("127.0.0.1:0").unwrap();
     server.set_read_timeout(Some(crate::support::LONG)).unwrap();
     let address = format!("telemetry.statsd={}", server.local_addr().unwrap());
-    let step = "test -e ../../../../second || { touch ../../../../second; exit 1; }";
+    let step = "test -e $OUT/second || { touch $OUT/second; exit 1; }";
     let visit = works.salve(&["--set", &address, "run", "--", "sh", "-c", step]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
     let mut got = Vec::new();
@@ -479,4 +502,132 @@ fn the_figures_go_out_by_statsd_and_a_host_that_is_gone_costs_nothing() {
     assert!(text.contains(line), "{text}");
     let gone = "telemetry.statsd=no-such-host.invalid:8125";
     assert_eq!(works.salve(&["--set", gone, "run", "--", "true"]).code, Some(0));
+}
+
+/// **Invariant:** Nothing below the project leads to a job's workspace, so no tool takes the job's
+/// files for the user's.
+#[test]
+fn what_a_job_works_on_lies_outside_of_the_project_and_finds_the_projects_packages() {
+    let works = Works::new();
+    works.project.write("package.json", "{\"name\":\"shop\"}");
+    works.project.write(".gitignore", "node_modules/\n");
+    works.project.write("node_modules/dep/index.js", "module.exports = 'dep'\n");
+    works.project.write("marker.test.js", "x");
+    for args in [&["add", "-A"][..], &["commit", "-qm", "package"]] {
+        git(&works.project, args);
+    }
+    // Looked for as Node does: in every directory above.
+    let look = "d=$PWD; while [ \"$d\" != / ]; do [ -e \"$d/node_modules/dep\" ] && exit 0; \
+                d=$(dirname \"$d\"); done; exit 1";
+    let visit = works.salve(&["run", "--step", look, "--step", "echo 1 >> a.txt; exit 126"]);
+    assert_eq!(visit.code, Some(3), "{}", visit.said);
+    let mut find = Command::new("find");
+    let found = find.arg("-L").arg(works.project.dir()).args(["-name", "marker.test.js"]);
+    let found = String::from_utf8(found.output().unwrap().stdout).unwrap();
+    assert_eq!(found.lines().count(), 1, "{found}");
+    let (id, _) = works.run();
+    let shown = works.salve(&["show", &id]).said;
+    assert!(shown.contains(&works.workspace().to_string_lossy().into_owned()), "{shown}");
+    // Whoever needs room clears it away; what was done is in the checkpoints.
+    fs::remove_dir_all(works.project.home().join(".local/state")).unwrap();
+    assert_eq!(works.salve(&["control", &id, "retry_step"]).code, Some(0));
+    assert_eq!(works.salve(&["resume", &id]).code, Some(3));
+    let left = fs::read_to_string(works.workspace().join("a.txt")).unwrap();
+    assert_eq!(left, "one\n1\n", "made again as it was before the step");
+    assert!(works.workspace().join("marker.test.js").exists());
+}
+
+/// The command that a job prints gives its result to the user, wherever it is typed.
+#[test]
+fn the_result_is_taken_over_by_the_command_that_is_printed() {
+    let bare = || {
+        let works = Works::new();
+        fs::remove_dir_all(works.project.dir().join(".git")).unwrap();
+        works
+    };
+    let below = || {
+        let works = Works::new();
+        works.project.write("apps/my web/salve.toml", "");
+        git(&works.project, &["add", "-A"]);
+        git(&works.project, &["commit", "-qm", "web"]);
+        works
+    };
+    let unborn = || {
+        let works = bare();
+        git(&works.project, &["init", "-q"]);
+        works
+    };
+    let changed = Works::new();
+    changed.project.write("a.txt", "one\nmine\n");
+    let deeper = Works::new();
+    deeper.project.write("deep/er/x", "x");
+    for (works, dir, more, ways) in [
+        (Works::new(), "", None, 2),
+        (changed, "", Some("--here"), 2),
+        (below(), "apps/my web", None, 2),
+        (deeper, "deep/er", None, 2),
+        (bare(), "", None, 1),
+        (unborn(), "", None, 2),
+    ] {
+        take_over(&works, dir, more, ways);
+    }
+    let visit = Works::new().salve(&["run", "--", "true"]);
+    assert!(visit.said.contains("nothing to take over"), "{}", visit.said);
+}
+
+/// Runs a job that adds a line to a file at the top, and takes that over in all ways that are told.
+fn take_over(works: &Works, dir: &str, more: Option<&str>, ways: usize) {
+    let at = works.project.dir().join(dir);
+    let salve = |args: &[&str]| Visit::of(&works.command(args).current_dir(&at).output().unwrap());
+    let step = "echo two >> \"$(git rev-parse --show-toplevel 2>/dev/null || pwd)/a.txt\"";
+    let visit = salve(&[&["run"][..], more.as_slice(), &["--step", step]].concat());
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    let a = works.project.dir().join("a.txt");
+    let before = fs::read_to_string(&a).unwrap();
+    let command = |line: &str| -> Option<Vec<String>> {
+        let words = line.split_once(": salve ")?.1.replace("NAME", "taken");
+        Some(words.split(' ').map(str::to_owned).collect())
+    };
+    let commands: Vec<Vec<String>> = visit.said.lines().filter_map(command).collect();
+    assert_eq!(commands.len(), ways, "{}", visit.said);
+    for words in &commands {
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        let took = salve(&words);
+        assert_eq!(took.code, Some(0), "{words:?}: {}", took.said);
+        // Whoever takes it over twice is told, and nothing is changed.
+        assert_eq!(salve(&words).code, Some(if words.len() == 3 { 1 } else { 0 }));
+    }
+    assert_eq!(fs::read_to_string(&a).unwrap(), format!("{before}two\n"), "{}", visit.said);
+    if ways > 1 {
+        let staged = git(&works.project, &["diff", "--cached", "--name-only"]);
+        assert_eq!(staged, "", "the index is the user's");
+        let taken = git(&works.project, &["show", "taken:a.txt"]);
+        assert_eq!(taken, format!("{before}two\n"));
+    }
+}
+
+#[test]
+fn the_files_of_a_run_are_removed_wherever_they_are() {
+    let works = Works::new();
+    let gate = works.out().join("open");
+    let wait =
+        format!("{}; while ! test -e '{}'; do sleep 0.05; done", works.trace("x"), gate.display());
+    let mut child = works.start(&["run", "--step", &wait]);
+    wait_for("the step", || works.traces().len() == 1);
+    let (id, dir) = works.run();
+    let workspace = works.workspace();
+    assert_eq!(works.salve(&["jobs", "remove", &id]).code, Some(1), "it is being run");
+    assert!(workspace.exists() && dir.exists());
+    fs::write(&gate, "").unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    let refused = works.command(&["jobs", "remove", &id]).env("SALVE_AGENT", "bot").output();
+    assert_eq!(refused.unwrap().status.code(), Some(3));
+    let visit = works.salve(&["jobs", "remove", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(!workspace.parent().unwrap().exists() && !dir.exists());
+    let refs = git(&works.project, &["for-each-ref", "refs/salve/jobs"]);
+    assert_eq!(refs, "", "nothing of it is left in the repository");
+    assert!(works.salve(&["jobs"]).said.contains("removed"));
+    let visit = works.salve(&["resume", &id]);
+    assert!(visit.code == Some(2) && visit.said.contains("were removed"), "{}", visit.said);
 }

@@ -80,7 +80,7 @@ fn a_truncated_patch_stops_a_reset_and_the_record_of_a_step_too() {
 fn a_starting_ref_that_was_pushed_away_changes_no_reset() {
     let works = Works::new();
     git(&works.project, &["branch", "base"]);
-    works.project.write("job.toml", "[job]\nstart = \"base\"\n[[steps]]\nid = \"one\"\ncommand = \"echo 1 >> a.txt\"\n[[steps]]\nid = \"two\"\ncommand = \"test -e ../../../../open || exit 126\"\n");
+    works.project.write("job.toml", "[job]\nstart = \"base\"\n[[steps]]\nid = \"one\"\ncommand = \"echo 1 >> a.txt\"\n[[steps]]\nid = \"two\"\ncommand = \"test -e $OUT/open || exit 126\"\n");
     assert_eq!(works.salve(&["run", "job.toml"]).code, Some(3));
     // The branch leads elsewhere now, and what it led to is garbage.
     git(&works.project, &["checkout", "-q", "--orphan", "other"]);
@@ -93,12 +93,12 @@ fn a_starting_ref_that_was_pushed_away_changes_no_reset() {
     for branch in branches.lines().filter(|name| !["base", "other"].contains(name)) {
         git(&works.project, &["branch", "-qD", branch]);
     }
-    let (id, dir) = works.run();
-    fs::write(dir.join("../../../open"), "").unwrap();
+    let (id, _) = works.run();
+    works.project.write("../open", "");
     assert_eq!(works.salve(&["control", &id, "hard_reset_step"]).code, Some(0));
     let visit = works.salve(&["resume", &id]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
-    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
+    assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n");
 }
 
 /// **Invariant:** Whatever a step puts in the place of its workspace, nobody else's files change.
@@ -110,18 +110,19 @@ fn a_workspace_that_is_a_link_leads_no_reset_to_other_files() {
     fs::write(victim.join("work.txt"), "mine").unwrap();
     fs::write(victim.join(".git/HEAD"), "theirs").unwrap();
     let swap =
-        format!("cd ..; mv workspace away; ln -s '{}' workspace; exit 126", victim.display());
+        format!("me=$PWD; cd ..; mv \"$me\" away; ln -s '{}' \"$me\"; exit 126", victim.display());
     let visit = works.salve(&["run", "--step", "echo 1 >> a.txt", "--step", &swap]);
     assert_eq!(visit.code, Some(3), "{}", visit.said);
-    let (id, dir) = works.run();
-    assert!(!dir.join("workspace").is_symlink(), "the workspace is the job's own again");
+    let (id, _) = works.run();
+    let workspace = works.workspace();
+    assert!(!workspace.is_symlink(), "the workspace is the job's own again");
     // Somebody does it while nothing runs.
-    fs::rename(dir.join("workspace"), dir.join("away again")).unwrap();
-    std::os::unix::fs::symlink(&victim, dir.join("workspace")).unwrap();
+    fs::rename(&workspace, workspace.with_file_name("away again")).unwrap();
+    std::os::unix::fs::symlink(&victim, &workspace).unwrap();
     assert_eq!(works.salve(&["control", &id, "hard_reset_step"]).code, Some(0));
     let visit = works.salve(&["resume", &id]);
     assert_eq!(visit.code, Some(3), "{}", visit.said);
-    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
+    assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n");
     assert_eq!(fs::read_to_string(victim.join("work.txt")).unwrap(), "mine");
     assert_eq!(fs::read_to_string(victim.join(".git/HEAD")).unwrap(), "theirs");
     assert!(!victim.join("a.txt").exists());
@@ -131,7 +132,7 @@ fn a_workspace_that_is_a_link_leads_no_reset_to_other_files() {
 fn a_step_that_edits_git_or_deletes_the_workspace_costs_nothing_that_was_done() {
     let works = Works::new();
     let once = |word: &str, harm: &str| {
-        format!("test -e ../../../../{word} || {{ touch ../../../../{word}; {harm}; exit 1; }}")
+        format!("test -e $OUT/{word} || {{ touch $OUT/{word}; {harm}; exit 1; }}")
     };
     let steps = [
         "echo 1 >> a.txt".to_owned(),
@@ -147,8 +148,8 @@ fn a_step_that_edits_git_or_deletes_the_workspace_costs_nothing_that_was_done() 
     let visit = works.salve(&args);
     assert_eq!(visit.code, Some(1), "{}", visit.said);
     assert!(visit.said.contains("the step deleted its workspace"), "{}", visit.said);
-    let (id, dir) = works.run();
-    let left = || fs::read_to_string(dir.join("workspace/a.txt")).unwrap();
+    let (id, _) = works.run();
+    let left = || fs::read_to_string(works.workspace().join("a.txt")).unwrap();
     assert_eq!(left(), "one\n1\n", "what was done is there again");
     let visit = works.salve(&["resume", &id]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
@@ -162,7 +163,7 @@ fn a_step_that_edits_git_or_deletes_the_workspace_costs_nothing_that_was_done() 
 fn two_failures_by_turns_are_no_progress() {
     let works = Works::new();
     let step = format!(
-        "{}; n=$(wc -l < ../../../../../trace); if [ $((n % 2)) = 1 ]; then echo 'the alpha is not there yet' >&2; \
+        "{}; n=$(wc -l < $OUT/trace); if [ $((n % 2)) = 1 ]; then echo 'the alpha is not there yet' >&2; \
          echo alpha > f; else echo 'nobody heard of a beta' >&2; echo beta > f; fi; exit 1",
         works.trace("x")
     );
@@ -176,37 +177,36 @@ fn two_failures_by_turns_are_no_progress() {
 #[test]
 fn a_workspace_that_somebody_left_dirty_is_set_back_before_the_step_that_was_cut_off() {
     let works = Works::new();
-    let wait =
-        format!("{}; test -e ../../../../open || sleep 600; echo 2 >> a.txt", works.trace("x"));
+    let wait = format!("{}; test -e $OUT/open || sleep 600; echo 2 >> a.txt", works.trace("x"));
     let mut child = works.start(&["run", "--step", "echo 1 >> a.txt", "--step", &wait]);
     wait_for("the second step", || works.traces().len() == 1);
     kill(&works, &mut child);
-    let (id, dir) = works.run();
-    fs::write(dir.join("workspace/a.txt"), "something else\n").unwrap();
-    fs::write(dir.join("workspace/litter"), "x").unwrap();
-    fs::write(dir.join("../../../open"), "").unwrap();
+    let (id, _) = works.run();
+    fs::write(works.workspace().join("a.txt"), "something else\n").unwrap();
+    fs::write(works.workspace().join("litter"), "x").unwrap();
+    works.project.write("../open", "");
     let visit = works.salve(&["resume", &id]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
-    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n2\n");
-    assert!(!dir.join("workspace/litter").exists());
+    assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n2\n");
+    assert!(!works.workspace().join("litter").exists());
 }
 
 #[test]
 fn a_job_that_is_tried_again_begins_at_its_last_checkpoint() {
     let works = Works::new();
     let step = format!(
-        "{}; test -e ../../../../ok && test -e a.txt || {{ rm -f a.txt; exit 3; }}",
+        "{}; test -e $OUT/ok && test -e a.txt || {{ rm -f a.txt; exit 3; }}",
         works.trace("x")
     );
     let visit = works.salve(&["run", "--step", "echo 1 >> a.txt", "--step", &step]);
     assert_eq!(visit.code, Some(1), "{}", visit.said);
     assert!(visit.said.contains("try it again from its last checkpoint"), "{}", visit.said);
-    let (id, dir) = works.run();
-    works.project.write("ok", "");
+    let (id, _) = works.run();
+    works.project.write("../ok", "");
     let visit = works.salve(&["resume", &id]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
     assert!(visit.said.contains("set back"), "{}", visit.said);
-    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
+    assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n");
 }
 
 /// **Invariant:** A full disk loses nothing that was done.
@@ -214,34 +214,57 @@ fn a_job_that_is_tried_again_begins_at_its_last_checkpoint() {
 fn a_disk_that_is_full_at_any_write_loses_nothing_that_was_done() {
     let works = Works::new();
     works.project.write(".salve/.gitignore", "*\n");
-    let step = |n: u32| format!("echo {n} >> a.txt; head -c 40000 /dev/urandom > big-{n}");
+    let temporary = works.out().join("tmp");
+    fs::create_dir_all(&temporary).unwrap();
+    // A step whose own write failed for good goes on in the workspace as it is.
+    let step = |n: u32| {
+        format!("grep -qx {n} a.txt || echo {n} >> a.txt; head -c 40000 /dev/urandom > big-{n}")
+    };
     let (one, two) = (step(1), step(2));
-    let salve = works.command(&["run", "--step", &one, "--step", &two]);
-    // Each size is full at another write: of the workspace, the journal, a patch, a record.
+    let mut salve = works.command(&["run", "--step", &one, "--step", &two]);
+    salve.env("TMPDIR", &temporary);
+    // Each size is full at another write: of the journal, a patch, a record; of the workspace.
     let script = r#"
-        for size in 300 360 420 480 540 600 660 720 780 840 900 960; do
-            mount -t tmpfs -o size=${size}k none .salve
-            "$@" > said 2>&1 && echo "$size: at once" || cat said
-            mount -o remount,size=64m .salve
+        try() {
+            full=$1; shift
+            "$@" > said 2>&1 && echo "$what $size: at once" || cat said
+            mount -o remount,size=64m "$full"
             run=$(basename "$(ls -d .salve/jobs/*/ 2>/dev/null | head -1)" 2>/dev/null || true)
             if ! "$1" jobs --json | grep -q "$run" || [ -z "$run" ]; then
-                "$@" > said 2>&1 || { cat said; echo "$size: LOST"; }
+                "$@" > said 2>&1 || { cat said; echo "$what $size: LOST"; }
             elif ! grep -q '"completed"' .salve/jobs/$run/state.json; then
-                "$1" resume "$run" > said 2>&1 || grep -q 'is done' said || { cat said; echo "$size: LOST"; }
+                "$1" resume "$run" > said 2>&1 || grep -q 'is done' said || { cat said; echo "$what $size: LOST"; }
             fi
-            for run in $("$1" jobs --json | sed 's/.*"runId":"\([^"]*\)".*/\1/' | tail -1); do
-                short=$(ls -d .salve/jobs/*/ | tail -1)
-                [ "$(cat $short/workspace/a.txt | tr '\n' ' ')" = "one 1 2 " ] || echo "$size: WRONG $(cat $short/workspace/a.txt | tr '\n' ' ')"
-            done
+            run=$(basename "$(ls -d .salve/jobs/*/ | tail -1)")
+            at=$("$1" show "$run" | sed -n 's/^  workspace: //p')
+            [ "$(cat "$at/a.txt" | tr '\n' ' ')" = "one 1 2 " ] || echo "$what $size: WRONG $(cat "$at/a.txt" | tr '\n' ' ')"
+        }
+        mkdir -p "$HOME/.local/state"
+        what=files
+        for size in 240 300 360 420 480 540 600 660 720 780 840 960; do
+            mount -t tmpfs -o size=${size}k none .salve
+            try .salve "$@"
             umount .salve
+        done
+        what=workspace
+        for size in 24 40 64 88 112 140 180 240 400; do
+            mount -t tmpfs -o size=64m none .salve
+            mount -t tmpfs -o size=${size}k none "$HOME/.local/state"
+            try "$HOME/.local/state" "$@"
+            umount .salve "$HOME/.local/state"
         done
         cat draft.txt"#;
     let Some(output) = with_own_mounts(&salve, &works.project.dir(), script) else { return };
     let visit = Visit::of(&output);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
     assert!(!visit.said.contains("LOST") && !visit.said.contains("WRONG"), "{}", visit.said);
-    assert!(visit.said.contains("at once"), "the largest has room: {}", visit.said);
-    assert!(visit.said.contains("space"), "the smallest has none: {}", visit.said);
+    for largest in ["files 960: at once", "workspace 400: at once"] {
+        assert!(visit.said.contains(largest), "{}", visit.said);
+    }
+    for smallest in ["files 240: at once", "workspace 24: at once"] {
+        assert!(!visit.said.contains(smallest), "{}", visit.said);
+    }
+    assert!(visit.said.contains("space"), "{}", visit.said);
     assert!(visit.said.contains("the user's own"), "{}", visit.said);
 }
 

@@ -42,14 +42,16 @@ fn what_memory_knows_heals_a_step_that_could_not_pass() {
     assert!(works.events().contains(&"task.self_heal.remedied".to_owned()), "{:?}", works.events());
     let opened = entries(&works, "opened");
     assert_eq!(opened.len(), 1, "{opened:?}");
-    let (id, dir) = works.run();
+    let (id, _) = works.run();
     assert_eq!(opened[0]["data"]["subject"]["name"], format!("{id}/step-1"), "{opened:?}");
     let limits = &opened[0]["data"]["policy"]["limits"];
     assert_eq!((&limits["attempts"], &limits["resets"]), (&2.into(), &1.into()), "{limits}");
     let listed = works.salve(&["incidents", "--state", "recovered"]);
     assert!(listed.said.contains("step-1"), "{}", listed.said);
     // The cure belongs to the step, and the user's own files are untouched.
-    assert!(dir.join("workspace/cured").exists() && !works.project.dir().join("cured").exists());
+    assert!(
+        works.workspace().join("cured").exists() && !works.project.dir().join("cured").exists()
+    );
     assert!(works.file("artifacts/patches/steps/step-0001.patch").contains("cured"));
 }
 
@@ -67,7 +69,7 @@ fn what_a_step_planted_into_the_manifests_is_asked_about_in_a_job() {
         assert_eq!(visit.code, Some(3), "{planted}: {}", visit.said);
         let told = works.salve(&["events", "--json"]).said;
         assert!(told.contains("changed in this run of the job"), "{planted}: {told}");
-        assert!(!works.run().1.join("workspace/cured").exists(), "{planted}");
+        assert!(!works.workspace().join("cured").exists(), "{planted}");
     }
 }
 
@@ -103,10 +105,10 @@ fn whoever_is_killed_while_a_step_is_healed_leaves_one_incident_that_is_closed_l
     wait_for("the second attempt", || gate.with_extension("2").exists());
     kill(&works, &mut child);
     fs::write(&gate, "").unwrap();
-    let (run, dir) = works.run();
+    let (run, _) = works.run();
     let visit = works.salve(&["resume", &run]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
-    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n");
+    assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n");
     assert_eq!(entries(&works, "opened").len(), 1);
     let open = works.salve(&["incidents", "--state", "open"]);
     assert!(!open.said.contains("step-0"), "{}", open.said);
@@ -154,7 +156,7 @@ fn a_step_that_a_hard_reset_healed_leaves_an_incident_that_recovered() {
     // It fails twice in the same way; what the first attempts left would fail it for ever.
     let step = format!(
         "{}; test -e junk && {{ echo 'nobody knows what this junk is' >&2; exit 3; }}; \
-         test $(wc -l < ../../../../../trace) -gt 2 || {{ echo x > junk; exit 3; }}",
+         test $(wc -l < $OUT/trace) -gt 2 || {{ echo x > junk; exit 3; }}",
         works.trace("x")
     );
     let visit = works.salve(&["run", "--attempts", "6", "--", "sh", "-c", &step]);

@@ -52,14 +52,14 @@ const STATES: [KilledIn; 5] = [
     KilledIn {
         name: "what it did is verified",
         agent: "true",
-        verify: ", verify = { command = \"sh ../../../../../verify.sh\" }",
+        verify: ", verify = { command = \"sh OUT/verify.sh\" }",
         sign: "verifies",
         victims: &[Victim::Worker, Victim::Keeper, Victim::Everybody],
     },
     KilledIn {
         name: "it is reviewed",
         agent: "true",
-        verify: ", verify = { reviewer = { runtime = \"sh ../../../../../review.sh\" } }",
+        verify: ", verify = { reviewer = { runtime = \"sh OUT/review.sh\" } }",
         sign: "reviews",
         victims: &[Victim::Worker, Victim::Everybody],
     },
@@ -97,9 +97,10 @@ fn works(state: &KilledIn) -> Works {
         "job.yaml",
         format!(
             "steps:\n  - {{ id: first, command: 'echo 1 >> a.txt' }}\n  \
-             - {{ id: second, instruction: 'Do it.', runtime: 'sh ../../../../../agent.sh', \
+             - {{ id: second, instruction: 'Do it.', runtime: 'sh {out}/agent.sh', \
              limits: {{ attempts: 9 }}{} }}\n  - {{ id: third, command: 'echo 3 >> a.txt' }}\n",
-            state.verify.replace(" = ", ": ")
+            state.verify.replace(" = ", ": ").replace("OUT", &out.to_string_lossy()),
+            out = out.display()
         ),
     );
     works
@@ -119,10 +120,9 @@ fn number(path: &Path) -> Option<u32> {
 
 /// Kills whom it hits, and waits until nothing of the run works on.
 fn strike(works: &Works, state: &KilledIn, victim: Victim, child: &mut Child) {
-    let (_, dir) = works.run();
     let lock: Value = serde_json::from_str(&works.file("run.lock")).unwrap();
     let worker = lock["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
-    let agent = number(&dir.join("../../../..").join(format!("{}.pid", state.sign)));
+    let agent = number(&works.out().join(format!("{}.pid", state.sign)));
     let keeper = Some(child.id());
     let victims: &[Option<u32>] = match victim {
         Victim::Worker => &[worker],
@@ -158,13 +158,13 @@ fn whoever_is_killed_in_any_state_leaves_a_job_that_ends_as_undisturbed() {
             });
             strike(&works, state, *victim, &mut child);
             fs::write(out.join("open"), "").unwrap();
-            let (id, dir) = works.run();
+            let (id, _) = works.run();
             let code = match victim {
                 Victim::Agent => child.wait().unwrap().code(),
                 _ => works.salve(&["resume", &id]).code,
             };
             assert_eq!(code, Some(0), "{about}: {}", works.file("events.jsonl"));
-            let read = |name: &str| fs::read_to_string(dir.join("workspace").join(name));
+            let read = |name: &str| fs::read_to_string(works.workspace().join(name));
             assert_eq!(read("a.txt").unwrap(), "one\n1\n3\n", "{about}");
             assert_eq!(read("made.txt").unwrap(), "whole\n", "{about}");
             assert!(read("junk").is_err(), "{about}");
@@ -184,11 +184,11 @@ fn a_second_salve_does_not_run_a_job_that_is_being_run() {
     let out = works.project.dir().join("..").canonicalize().unwrap();
     let mut child = works.start(&["run", "job.yaml"]);
     wait_for("the agent", || out.join("at").exists());
-    let (id, dir) = works.run();
+    let (id, _) = works.run();
     let visit = works.salve(&["resume", &id]);
     assert_eq!(visit.code, Some(1), "{}", visit.said);
     assert!(visit.said.contains("is being run"), "{}", visit.said);
     fs::write(out.join("open"), "").unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(0));
-    assert_eq!(fs::read_to_string(dir.join("workspace/a.txt")).unwrap(), "one\n1\n3\n");
+    assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n3\n");
 }

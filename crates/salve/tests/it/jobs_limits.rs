@@ -93,10 +93,11 @@ fn a_step_without_quota_is_parked_until_the_stated_time_and_counts_no_attempt() 
     works.project.write(
         "../agent.sh",
         format!(
-            "cat > /dev/null; {}; [ $(wc -l < ../../../../../trace) = 1 ] && {{\n\
+            "cat > /dev/null; {}; [ $(wc -l < '{}/trace') = 1 ] && {{\n\
              echo '{{\"type\":\"error\",\"text\":\"rate limit reached, try again in 2 seconds\"}}'; exit 1; }}\n\
              echo x > made\n",
-            works.trace("x")
+            works.trace("x"),
+            works.out().display()
         ),
     );
     let agent = works.project.dir().canonicalize().unwrap().join("../agent.sh");
@@ -143,10 +144,10 @@ fn a_signal_parks_a_job_and_its_end_says_how_it_came_out() {
     rustix::process::kill_process(pid, rustix::process::Signal::INT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(works.json("state.json")["status"], "stopped");
-    let (id, dir) = works.run();
+    let (id, _) = works.run();
     std::fs::write(&gate, "").unwrap();
     assert_eq!(works.salve(&["resume", &id]).code, Some(0));
-    let left = std::fs::read_to_string(dir.join("workspace/a.txt")).unwrap();
+    let left = std::fs::read_to_string(works.workspace().join("a.txt")).unwrap();
     assert_eq!(left, "one\n1\n2\n", "what was done is not done again");
 }
 
@@ -155,8 +156,11 @@ fn a_person_at_a_terminal_sees_step_attempt_timers_cost_and_what_was_said() {
     let works = Works::new();
     works.project.write(
         "../agent.sh",
-        "cat > /dev/null; echo '{\"type\":\"spent\",\"tokens\":1200,\"cost_usd\":0.01}'\n\
-         echo 'writes the plan'; while ! test -e ../../../../open; do sleep 0.05; done; echo x > made\n",
+        format!(
+            "cat > /dev/null; echo '{{\"type\":\"spent\",\"tokens\":1200,\"cost_usd\":0.01}}'\n\
+             echo 'writes the plan'; while ! test -e '{}/open'; do sleep 0.05; done; echo x > made\n",
+            works.out().display()
+        ),
     );
     let agent = works.project.dir().canonicalize().unwrap().join("../agent.sh");
     works.project.write(
@@ -187,7 +191,7 @@ fn a_person_at_a_terminal_sees_step_attempt_timers_cost_and_what_was_said() {
     wait_for("the live line", || {
         has("step 2/2 plan · attempt 1/3 · 0:0") && has("1200 tokens, $0.01 · writes the plan")
     });
-    works.project.write("open", "");
+    works.project.write("../open", "");
     assert_eq!(child.wait().unwrap().code(), Some(0));
     wait_for("the end", || has("completed"));
     assert!(has(" of 15:00"), "the wall timer: {}", screen.lock().unwrap());
@@ -195,4 +199,26 @@ fn a_person_at_a_terminal_sees_step_attempt_timers_cost_and_what_was_said() {
     let output = works.command(&["run", "--", "echo", "hello"]).stderr(Stdio::piped()).output();
     let text = String::from_utf8(output.unwrap().stderr).unwrap();
     assert!(text.contains("step") && !text.contains('\x1b') && !text.contains('\r'), "{text:?}");
+}
+
+#[test]
+fn an_agent_that_falls_silent_is_warned_of_before_its_timer_ends_it() {
+    let works = Works::new();
+    let agent = works.out().join("agent.sh");
+    works.project.write("../agent.sh", "cat > /dev/null; echo begun; sleep 600\n");
+    works.project.write(
+        "job.toml",
+        format!(
+            "[[steps]]\nid = \"one\"\ninstruction = \"Do it.\"\nruntime = \"sh '{}'\"\n\
+             limits = {{ attempts = 1, idle_seconds = 2 }}\n",
+            agent.display()
+        ),
+    );
+    let visit = works.salve(&["run", "job.toml"]);
+    assert_eq!(visit.code, Some(1), "{}", visit.said);
+    assert!(visit.said.contains("it showed no sign of work"), "{}", visit.said);
+    let names = works.events();
+    let warned = names.iter().position(|name| name == "task.step.timeout.warning");
+    let failed = names.iter().position(|name| name == "task.step.attempt.failed");
+    assert!(warned.is_some() && warned < failed, "{names:?}");
 }

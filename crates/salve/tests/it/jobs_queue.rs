@@ -35,6 +35,13 @@ fn pid(child: &Child) -> Pid {
     Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap()
 }
 
+/// Returns the process that runs a job.
+fn runner(works: &Works, id: &str) -> u32 {
+    let lock = fs::read_to_string(dir(works, id).join("run.lock")).unwrap();
+    let lock: Value = serde_json::from_str(&lock).unwrap();
+    u32::try_from(lock["pid"].as_u64().unwrap()).unwrap()
+}
+
 /// Returns a step that leaves a trace and then waits until the gate is open.
 fn gated(works: &Works, word: &str) -> String {
     let gate = works.project.dir().canonicalize().unwrap().join("../open");
@@ -57,7 +64,7 @@ fn workers_run_what_was_submitted_and_end_when_nothing_is_left() {
     for id in [&first, &second] {
         assert_eq!(status(&works, id), "completed", "{}", visit.said);
     }
-    let left = fs::read_to_string(dir(&works, &first).join("workspace/a.txt")).unwrap();
+    let left = fs::read_to_string(works.workspace_of(&first).join("a.txt")).unwrap();
     assert_eq!(left, "one\n1\n2\n");
     assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0), "nothing is left to do");
     assert_eq!(works.salve(&["jobs", "dead"]).code, Some(0));
@@ -88,7 +95,7 @@ fn what_may_pass_is_tried_again_and_then_lies_with_the_dead_until_a_person_reque
     assert_eq!(works.salve(&["jobs", "requeue", &run]).code, Some(1), "it is queued");
     assert_eq!(works.salve(&args).code, Some(0));
     assert_eq!(status(&works, &run), "completed");
-    let left = fs::read_to_string(dir(&works, &run).join("workspace/a.txt")).unwrap();
+    let left = fs::read_to_string(works.workspace_of(&run).join("a.txt")).unwrap();
     assert_eq!(left, "one\n1\n", "the first step ran once");
     assert_eq!(status(&works, &id), "", "what was called off was never run");
 }
@@ -102,15 +109,18 @@ fn a_killed_workers_job_is_taken_over_from_its_last_checkpoint() {
     let lease = ["--set", "job.queue_lease_seconds=2"];
     let mut worker = works.start(&[&lease[..], &["worker"]].concat());
     wait_for("the second step", || works.traces() == ["first", "second"]);
+    let runner = runner(&works, &id);
     kill_process(pid(&worker), Signal::KILL).unwrap();
     worker.wait().unwrap();
+    // It goes with its worker, and would else be done with the step first.
+    wait_for("the end of what it ran", || !is_alive(runner));
     open_gate(&works);
     let mut heir = works.start(&[&lease[..], &["worker"]].concat());
     wait_for("the end of the job", || status(&works, &id) == "completed");
     kill_process(pid(&heir), Signal::TERM).unwrap();
     assert_eq!(heir.wait().unwrap().code(), Some(0), "a worker that is told to end ends");
     assert_eq!(works.traces(), ["first", "second", "second"], "what was done is not done again");
-    let left = fs::read_to_string(dir(&works, &id).join("workspace/a.txt")).unwrap();
+    let left = fs::read_to_string(works.workspace_of(&id).join("a.txt")).unwrap();
     assert_eq!(left, "one\n1\nhalf\n2\n");
 }
 
@@ -123,17 +133,16 @@ fn a_worker_that_wakes_up_after_its_job_was_taken_over_is_fenced() {
     let lease = ["--set", "job.queue_lease_seconds=2"];
     let mut zombie = works.start(&[&lease[..], &["worker"]].concat());
     wait_for("the step", || works.traces().len() == 1);
-    let lock = fs::read_to_string(dir(&works, &id).join("run.lock")).unwrap();
-    let lock: Value = serde_json::from_str(&lock).unwrap();
-    let runner = u32::try_from(lock["pid"].as_u64().unwrap()).unwrap();
+    let runner = runner(&works, &id);
     kill_process(pid(&zombie), Signal::STOP).unwrap();
     let mut heir = works.start(&[&lease[..], &["worker"]].concat());
     wait_for("the take-over", || works.traces().len() == 2);
-    assert!(!is_alive(runner), "nothing of the old one works on");
+    // One that is killed is there for a moment still.
+    wait_for("the end of the old one", || !is_alive(runner));
     kill_process(pid(&zombie), Signal::CONT).unwrap();
     open_gate(&works);
     wait_for("the end of the job", || status(&works, &id) == "completed");
-    let left = fs::read_to_string(dir(&works, &id).join("workspace/a.txt")).unwrap();
+    let left = fs::read_to_string(works.workspace_of(&id).join("a.txt")).unwrap();
     assert_eq!(left, "one\n1\n2\n");
     for worker in [&mut zombie, &mut heir] {
         kill_process(pid(worker), Signal::TERM).unwrap();

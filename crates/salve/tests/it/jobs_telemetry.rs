@@ -28,7 +28,7 @@ const SPANS: &str = "/resourceSpans/0/scopeSpans/0/spans";
 fn a_jobs_figures_and_spans_reach_a_collector() {
     let works = Works::new();
     let collector = Target::well();
-    let step = "test -e ../../../../second || { touch ../../../../second; exit 1; }";
+    let step = "test -e $OUT/second || { touch $OUT/second; exit 1; }";
     let mut salve = works.command(&["run", "--step", step, "--step", "true"]);
     salve.env("OTEL_EXPORTER_OTLP_ENDPOINT", &collector.url);
     salve.env("OTEL_EXPORTER_OTLP_HEADERS", "x-key=a%20b").env("OTEL_SERVICE_NAME", "works");
@@ -112,7 +112,7 @@ fn a_statsd_server_gets_every_figure_of_the_spec() {
     server.set_read_timeout(Some(LONG)).unwrap();
     let address = format!("telemetry.statsd={}", server.local_addr().unwrap());
     let run = |args: &[&str]| works.salve(&[&["--set", &address, "run"][..], args].concat()).code;
-    let once = "test -e ../../../../once || { touch ../../../../once; exit 1; }";
+    let once = "test -e $OUT/once || { touch $OUT/once; exit 1; }";
     assert_eq!(run(&["--", "sh", "-c", once]), Some(0));
     assert_eq!(run(&["--", "sh", "-c", "exit 3"]), Some(1));
     assert_eq!(run(&["--wall", "1", "--attempts", "1", "--", "sleep", "600"]), Some(1));

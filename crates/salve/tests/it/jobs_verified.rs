@@ -57,7 +57,7 @@ fn a_reviewer_sees_the_change_rejects_it_and_approves_the_next_one() {
     for words in ["Add search", "Write the plan.", "Is it complete?", "+++ b/plan.md", "+two"] {
         assert!(asked.contains(words), "{words}: {asked}");
     }
-    let left = works.run().1.join("workspace");
+    let left = works.workspace();
     assert_eq!(fs::read_to_string(left.join("plan.md")).unwrap(), "one\ntwo\n");
     assert!(!left.join("scribble.txt").exists());
     let spent = |n: u32| {
@@ -134,7 +134,7 @@ fn a_skill_is_a_step() {
     );
     let visit = works.salve(&["run", "job.toml"]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
-    let made = works.run().1.join("workspace/made.txt");
+    let made = works.workspace().join("made.txt");
     assert_eq!(fs::read_to_string(made).unwrap(), "hello\n");
     works.project.write("bad.toml", "[[steps]]\nskill = \"a.yaml\"\ncommand = \"true\"\n");
     let visit = works.salve(&["run", "bad.toml"]);

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use salve_core::event::{
-    AttemptEnd, Entry, Event, HealStrategy, IncidentEvent, JobEvent, JobTurn, LoopEnd, RemedyKind,
-    RemedyVerdict, ResetEnd,
+    AttemptEnd, Entry, Event, FailureClass, HealStrategy, IncidentEvent, JobEvent, JobTurn,
+    LoopEnd, RemedyKind, RemedyVerdict, ResetEnd,
 };
 use salve_core::incident::Incident;
 use salve_core::job::{Job, cause_word, task_events};
@@ -14,8 +14,9 @@ use salve_core::repair::who;
 use salve_core::scrub::Scrubbed;
 
 use super::super::Output;
-use super::super::terminal_reporter::{Grade, TerminalLine};
+use super::super::terminal_reporter::{Grade, TerminalLine, window_width};
 use super::progress::LiveProgress;
+use super::result_ways::ResultWays;
 use crate::heal::{Remark, Reporter};
 use crate::process::Outlet;
 use crate::subjects::job::{AttemptShown, JobFace};
@@ -26,6 +27,18 @@ pub(super) struct JobTeller<'a> {
     pub(super) outlet: Arc<Outlet>,
     /// What a person at a terminal sees of what is at work.
     pub(super) progress: Option<LiveProgress>,
+    /// How the user takes over what comes of it.
+    pub(super) ways: ResultWays,
+    /// Who runs it.
+    pub(super) runner: JobRunner,
+}
+
+/// Who runs a job, and so who tries it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum JobRunner {
+    Person,
+    /// A worker of the queue, which says itself what becomes of a job that failed.
+    Worker,
 }
 
 impl JobTeller<'_> {
@@ -63,7 +76,40 @@ impl JobTeller<'_> {
             return;
         }
         let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        self.outlet.say(&line.show(coloured));
+        self.outlet.say(&line.clone().fitted(window_width()).show(coloured));
+    }
+
+    /// Returns what to say when a job is over.
+    fn ended(&self, of: &Job, why: &LoopEnd, retryable: bool) -> TerminalLine {
+        let id = of.id().short();
+        match why {
+            LoopEnd::Completed => {
+                let steps = match of.terms().steps.len() {
+                    1 => "its step is done".to_owned(),
+                    steps => format!("all {steps} steps are done"),
+                };
+                let text = format!("{steps}\n{}", self.ways.in_words(&id));
+                TerminalLine::new(Grade::Good, "completed", text)
+            }
+            LoopEnd::Failed { reason } => {
+                let workspace = self.ways.workspace.display();
+                let hint = match (self.runner, retryable) {
+                    (JobRunner::Worker, true) => String::new(),
+                    (JobRunner::Person, true) => {
+                        format!("\ntry it again from its last checkpoint: salve resume {id}")
+                    }
+                    (JobRunner::Person | JobRunner::Worker, false) => {
+                        format!(
+                            "\nonce it is mended: salve resume {id}\nits workspace: {workspace}"
+                        )
+                    }
+                };
+                TerminalLine::new(Grade::Grave, "failed", format!("{}{hint}", reason.head(300)))
+            }
+            LoopEnd::Limit(_) | LoopEnd::Stuck => {
+                TerminalLine::new(Grade::Grave, "limit", format!("salve show {id}"))
+            }
+        }
     }
 
     /// Says which job is run, and where its files are.
@@ -94,6 +140,9 @@ impl JobFace for JobTeller<'_> {
         }
         let Event::Job(JobEvent::Advanced { what, .. }) = &entry.event else { return };
         self.go_on(of, what);
+        if let JobTurn::Ended { why, retryable } = what {
+            self.say(&self.ended(of, why, *retryable));
+        }
         for line in lines(of, what, &who(&entry.by)) {
             self.say(&line);
         }
@@ -128,7 +177,7 @@ impl StepReporter<'_> {
             return;
         }
         let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        self.outlet.say(&line.show(coloured));
+        self.outlet.say(&line.clone().fitted(window_width()).show(coloured));
     }
 }
 
@@ -179,7 +228,7 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
             attempt_ended(of, &step(*number), end, spent.wall_ms).into_iter().collect()
         }
         JobTurn::ResetBegan { step: number, cause } => {
-            let text = format!("to before {} · {}", step(*number), cause_word(*cause));
+            let text = format!("to before {}\n{}", step(*number), cause_word(*cause));
             news("set back", text)
         }
         JobTurn::ResetEnded { end: ResetEnd::Failed { reason }, .. } => {
@@ -192,7 +241,6 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
         }
         JobTurn::Remedied { remedy } => news("remedied", remedy.to_string()),
         JobTurn::Ordered { order } => news("ordered", format!("{} by {by}", order.as_str())),
-        JobTurn::Ended { why, retryable } => vec![ended(of, why, *retryable)],
         JobTurn::Stopped {} => {
             news("stopped", format!("go on with: salve resume {}", of.id().short()))
         }
@@ -200,7 +248,29 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
         | JobTurn::Resumed {}
         | JobTurn::Charged { .. }
         | JobTurn::ResetEnded { end: ResetEnd::Done, .. }
-        | JobTurn::Honored { .. } => Vec::new(),
+        | JobTurn::Honored { .. }
+        // Whoever knows how its result is taken over tells that.
+        | JobTurn::Ended { .. } => Vec::new(),
+    }
+}
+
+/// Returns what is done about a failed attempt, and why.
+fn next_in_words(class: FailureClass, strategy: HealStrategy) -> &'static str {
+    match (strategy, class) {
+        (HealStrategy::SoftReset, _) => "it may pass: the step is run again as things are",
+        (HealStrategy::HardReset, _) => "no progress: the step is run again in a fresh workspace",
+        (HealStrategy::QueueRetry, _) => "no attempt is left",
+        (HealStrategy::OperatorRequest, _) => "a rule or a permission forbids it",
+        (HealStrategy::None, FailureClass::DeterministicRepo) => {
+            "the repository is in the way: another attempt would not help"
+        }
+        (
+            HealStrategy::None,
+            FailureClass::TransientRuntime
+            | FailureClass::StuckNoProgress
+            | FailureClass::DeterministicContract
+            | FailureClass::DeterministicPolicy,
+        ) => "another attempt would not help",
     }
 }
 
@@ -212,8 +282,8 @@ fn attempt_ended(of: &Job, step: &str, end: &AttemptEnd, wall_ms: u64) -> Option
             TerminalLine::new(Grade::Good, "done", format!("{step} · {seconds}"))
         }
         AttemptEnd::Failed { failure, strategy } => {
-            let text =
-                format!("{step} · {}\n{} · {strategy}", failure.summary.head(300), failure.class);
+            let next = next_in_words(failure.class, *strategy);
+            let text = format!("{step} · {}\n{next}", failure.summary.head(300));
             let text = match strategy {
                 HealStrategy::OperatorRequest => format!(
                     "{text}\nyou decide: salve control {id} retry_step, then salve resume {id}"
@@ -234,29 +304,4 @@ fn attempt_ended(of: &Job, step: &str, end: &AttemptEnd, wall_ms: u64) -> Option
         }
         AttemptEnd::Stopped => return None,
     })
-}
-
-fn ended(of: &Job, why: &LoopEnd, retryable: bool) -> TerminalLine {
-    let id = of.id().short();
-    match why {
-        LoopEnd::Completed => {
-            let text = format!(
-                "all {} steps\ntake it over: git apply --3way .salve/jobs/{id}/artifacts/result.patch\n\
-                 or as a branch: git fetch .salve/jobs/{id}/store.git result:job-{id}",
-                of.terms().steps.len()
-            );
-            TerminalLine::new(Grade::Good, "completed", text)
-        }
-        LoopEnd::Failed { reason } => {
-            let hint = if retryable {
-                format!("try it again from its last checkpoint: salve resume {id}")
-            } else {
-                format!("once it is mended: salve resume {id}")
-            };
-            TerminalLine::new(Grade::Grave, "failed", format!("{}\n{hint}", reason.head(300)))
-        }
-        LoopEnd::Limit(_) | LoopEnd::Stuck => {
-            TerminalLine::new(Grade::Grave, "limit", format!("salve show {id}"))
-        }
-    }
 }

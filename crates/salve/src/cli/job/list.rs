@@ -3,13 +3,18 @@
 use std::io::Write as _;
 
 use salve_core::job::{Job, JobState, JobStatus, QueueState, job_state};
+use uuid::Uuid;
 
 use super::super::answer::refuse_agents;
 use super::super::events::visible;
 use super::super::{CliError, Exit, Output, project};
+use super::result_ways::ResultWays;
+use super::run::not_given;
 use super::wanted;
+use crate::heal::right::{RunLock, RunRight};
 use crate::store::Store;
-use crate::subjects::job::{JobFolder, known};
+use crate::subjects::job::{JobError, JobFolder, known};
+use crate::workspace::StepStore;
 
 /// Arguments of `salve jobs`.
 #[derive(Debug, clap::Args)]
@@ -23,6 +28,20 @@ pub(in crate::cli) struct Args {
 enum JobsCommand {
     /// List the jobs of the queue that failed for good
     Dead,
+    /// Take over what a completed run made: into your files, or as a branch
+    Take {
+        /// The run's id; its first digits will do
+        run: String,
+        /// Make this branch, one commit for each step, and leave your files as they are
+        #[arg(long, value_name = "NAME")]
+        branch: Option<String>,
+    },
+    /// Remove the files of runs: workspaces, patches, records; the journal still tells of them
+    Remove {
+        /// The runs' ids; their first digits will do
+        #[arg(required = true)]
+        runs: Vec<String>,
+    },
     /// Let a job of the queue be tried again
     Requeue {
         /// The run's id; its first digits will do
@@ -36,6 +55,8 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         None => list(out),
         Some(JobsCommand::Dead) => dead(out),
         Some(JobsCommand::Requeue { run }) => requeue(run, out),
+        Some(JobsCommand::Take { run, branch }) => take(run, branch.as_deref(), out),
+        Some(JobsCommand::Remove { runs }) => remove(runs, out),
     }
 }
 
@@ -49,8 +70,12 @@ fn list(out: &Output) -> Result<Exit, CliError> {
     for job in jobs.iter().rev() {
         let state = job_state(job);
         let is_queued = queued.iter().any(|row| row.job == job.id());
+        let is_removed =
+            store.as_ref().is_some_and(|store| !JobFolder::of(store.project(), job.id()).is_kept());
         if out.json() {
             out.fact(&state)?;
+        } else if is_removed {
+            writeln!(out.stdout(), "{}", line_with(job, &state, "removed"))?;
         } else if is_queued {
             writeln!(out.stdout(), "{}", line_with(job, &state, "queued"))?;
         } else {
@@ -101,7 +126,69 @@ fn requeue(digits: &str, out: &Output) -> Result<Exit, CliError> {
             )
             .hint(format!("salve resume {id}")));
     }
-    writeln!(out.stdout(), "{id}  queued")?;
+    tell(&of, "queued", out)?;
+    Ok(Exit::Well)
+}
+
+fn take(digits: &str, branch: Option<&str>, out: &Output) -> Result<Exit, CliError> {
+    let store = project::open_store(out)?;
+    let of = wanted(&store, digits)?;
+    let (id, folder) = (of.id().short(), JobFolder::of(store.project(), of.id()));
+    if job_state(&of).status != JobStatus::Completed {
+        return Err(CliError::usage(format!("the job {id} is not completed"))
+            .hint(format!("salve show {id}")));
+    }
+    if !folder.is_kept() {
+        return Err(CliError::usage(format!("the files of the job {id} were removed")));
+    }
+    let _right = right_to(&store, &id)?;
+    let workspace = StepStore::open(folder.dir()).map_err(JobError::from)?;
+    let ways = ResultWays::of(store.project(), &folder, &workspace)?;
+    match branch {
+        _ if ways.is_empty() => tell(&of, &ways.in_words(&id), out)?,
+        Some(name) => {
+            ways.make_branch(name)?;
+            tell(&of, &format!("is the branch {name}"), out)?;
+        }
+        None => {
+            ways.apply(&id)?;
+            tell(&of, "is in your files; nothing was committed", out)?;
+        }
+    }
+    Ok(Exit::Well)
+}
+
+/// Says what was done about a run.
+fn tell(of: &Job, words: &str, out: &Output) -> Result<(), CliError> {
+    if out.json() {
+        return out.fact(&job_state(of));
+    }
+    writeln!(out.stdout(), "{}  {words}", of.id().short())?;
+    Ok(())
+}
+
+/// Takes the right to a job that nobody runs.
+fn right_to(store: &Store, id: &str) -> Result<RunLock, CliError> {
+    let me = crate::process::this(&project::scrubber());
+    RunLock::take_for(store.project(), RunRight::Job(id), &me, Uuid::new_v4()).map_err(not_given)
+}
+
+fn remove(runs: &[String], out: &Output) -> Result<Exit, CliError> {
+    refuse_agents("remove a job")?;
+    let store = project::open_store(out)?;
+    for digits in runs {
+        let of = wanted(&store, digits)?;
+        let (id, folder) = (of.id().short(), JobFolder::of(store.project(), of.id()));
+        if folder.is_kept() {
+            let _right = right_to(&store, &id)?;
+            // Nobody could run it any more.
+            store.queue().withdraw(of.id())?;
+            folder.remove(store.project()).map_err(|error| {
+                CliError::failed(format!("cannot remove {}", folder.dir().display())).because(error)
+            })?;
+        }
+        tell(&of, "removed", out)?;
+    }
     Ok(Exit::Well)
 }
 
@@ -164,5 +251,8 @@ fn print(job: &Job, state: &JobState, store: &Store, out: &Output) -> Result<(),
     }
     let folder = JobFolder::of(store.project(), job.id());
     writeln!(to, "  files: {}", folder.dir().display())?;
+    if let Some(workspace) = StepStore::known_root(folder.dir()) {
+        writeln!(to, "  workspace: {}", workspace.display())?;
+    }
     Ok(())
 }

@@ -17,6 +17,9 @@ use crate::subjects::job::AttemptShown;
 /// How often the timers move.
 const TICK: Duration = Duration::from_millis(500);
 
+/// The fewest characters that are shown of a step's name.
+const SHORTEST_ID: usize = 8;
+
 /// How wide the line is where nobody knows the window.
 const WIDTH: usize = 80;
 
@@ -29,8 +32,10 @@ pub(super) struct LiveProgress {
 
 #[derive(Clone, Debug)]
 struct ProgressLine {
-    /// The step and the attempt.
-    head: String,
+    /// Which step it is, and of how many.
+    step: String,
+    id: String,
+    attempt: String,
     begun: Instant,
     wall: Duration,
     /// The timer that is about to end it, and when.
@@ -62,11 +67,9 @@ impl LiveProgress {
         let id = of.step_id(begun.step).map(ToString::to_string).unwrap_or_default();
         let most = of.terms().steps.get(begun.step).map_or(1, |step| step.attempts);
         let line = ProgressLine {
-            head: format!(
-                "step {}/{steps} {id} · attempt {}/{most}",
-                begun.step + 1,
-                begun.attempt
-            ),
+            step: format!("step {}/{steps}", begun.step + 1),
+            id,
+            attempt: format!("attempt {}/{most}", begun.attempt),
             begun: Instant::now(),
             wall: begun.wall,
             warned: None,
@@ -133,21 +136,31 @@ impl ProgressLine {
     fn text(&self, now: Instant, width: usize) -> String {
         let spent = now.saturating_duration_since(self.begun);
         let mut parts =
-            vec![self.head.clone(), format!("{} of {}", clock(spent), clock(self.wall))];
+            vec![self.attempt.clone(), format!("{} of {}", clock(spent), clock(self.wall))];
         if let Some((timer, due)) = self.warned.filter(|(_, due)| *due > now) {
             let left = clock(due.saturating_duration_since(now));
             parts.push(format!("the {} timer ends it in {left}", timer.as_str()));
         }
         parts.extend(self.spent.cost_in_words());
         parts.extend(Some(self.last.clone()).filter(|last| !last.is_empty()));
-        let text = parts.join(" · ");
         let most = width.saturating_sub(1);
-        if text.chars().count() <= most {
-            return text;
-        }
-        let cut: String = text.chars().take(most.saturating_sub(1)).collect();
-        format!("{cut}…")
+        // A long name gives way to the attempt and its timers.
+        let fixed = parts.iter().take(2).map(|part| part.chars().count() + 3).sum::<usize>();
+        // After them a cut of the rest takes one character.
+        let fixed = fixed + self.step.chars().count() + 2;
+        let room = most.saturating_sub(fixed).max(SHORTEST_ID);
+        let text = format!("{} {} · {}", self.step, cut(&self.id, room), parts.join(" · "));
+        cut(&text, most)
     }
+}
+
+/// Returns text of at most so many characters, and shows where something is missing.
+fn cut(text: &str, most: usize) -> String {
+    if text.chars().count() <= most {
+        return text.to_owned();
+    }
+    let cut: String = text.chars().take(most.saturating_sub(1)).collect();
+    format!("{cut}…")
 }
 
 /// Returns a time as minutes and seconds.
@@ -167,7 +180,9 @@ mod tests {
     fn the_line_tells_step_timers_cost_and_what_was_said_and_fits_the_window() {
         let begun = Instant::now();
         let mut line = ProgressLine {
-            head: "step 2/3 build · attempt 1/3".to_owned(),
+            step: "step 2/3".to_owned(),
+            id: "build".to_owned(),
+            attempt: "attempt 1/3".to_owned(),
             begun,
             wall: Duration::from_secs(900),
             warned: None,
@@ -183,6 +198,12 @@ mod tests {
         assert!(line.text(now, 200).contains("the idle timer ends it in 1:00"));
         let cut = line.text(now, 40);
         assert_eq!((cut.chars().count(), cut.ends_with('…')), (39, true), "{cut}");
+        line.id = "prepare-the-workspace-and-install-all-of-it".to_owned();
+        for width in [80, 60] {
+            let text = line.text(now, width);
+            assert!(text.contains("attempt 1/3 · 1:12 of 15:00"), "{text}");
+            assert!(text.starts_with("step 2/3 prepare") && text.chars().count() < width, "{text}");
+        }
         assert_eq!(clock(Duration::from_secs(3_725)), "1:02:05");
     }
 }

@@ -20,7 +20,8 @@ use super::super::heal::use_agent;
 use super::super::project::{kept, speaker};
 use super::super::serve::{PageArgs, beside};
 use super::super::{CliError, Exit, Output};
-use super::lines::{JobTeller, StepReporter};
+use super::lines::{JobRunner, JobTeller, StepReporter};
+use super::result_ways::ResultWays;
 use super::{find, wanted};
 use crate::agent::Mcp;
 use crate::config::{CommandLine, Config, RoleEntry};
@@ -29,7 +30,7 @@ use crate::heal::IncidentWriter;
 use crate::heal::agents::AgentPlan;
 use crate::heal::inbox::{InboxMessage, NewsQueue};
 use crate::heal::records::Records;
-use crate::heal::right::{JobClaimant, RunLock, RunRight};
+use crate::heal::right::{JobClaimant, NotGiven, RunLock, RunRight};
 use crate::process::strays;
 use crate::project::Project;
 use crate::store::{ClaimToken, Store, Stream};
@@ -190,11 +191,9 @@ pub(super) fn begin(
     let right = take_right(id, ground)?;
     folder.keep_spec(&file.to_json())?;
     let start = match (from.here, from.start.as_ref().or(file.job.start.as_ref())) {
+        (true, _) => StartFrom::Files,
         (false, Some(name)) => StartFrom::Ref(name.clone()),
-        (false, None) if ground.project.root().join(".git").exists() => {
-            StartFrom::Ref("HEAD".to_owned())
-        }
-        (true, _) | (false, None) => StartFrom::Files,
+        (false, None) => StartFrom::Usual,
     };
     let workspace =
         StepStore::make(ground.project.root(), folder.dir(), &start).map_err(|error| {
@@ -211,6 +210,10 @@ fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
     let known = wanted(ground.store, digits)?;
     let id = known.id();
     let folder = JobFolder::of(ground.project, id);
+    if !folder.is_kept() {
+        return Err(CliError::usage(format!("the files of the job {} were removed", id.short()))
+            .hint("start it again: salve run FILE"));
+    }
     let right = take_right(id, ground)?;
     if matches!(known.standing(), salve_core::steps::StepsStanding::Ended(LoopEnd::Completed)) {
         // Whoever was killed as it ended left its files behind the journal.
@@ -236,6 +239,11 @@ fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
         let advice = error.advice();
         CliError::failed("the job's workspace cannot be used").because(error).hint(advice)
     })?;
+    if workspace.is_gone() {
+        // Somebody cleared it away; what its steps did is in the checkpoints.
+        let step = known.checkpoints().len();
+        workspace.remake(step).map_err(JobError::from)?;
+    }
     if ground.claim.is_some() {
         folder.give_back_missing(&known, ground.store.queue())?;
     }
@@ -259,11 +267,20 @@ fn take_right(id: JobId, ground: &JobGround<'_>) -> Result<RunLock, CliError> {
         }
         None => RunLock::take_for(ground.project, RunRight::Job(&short), me, run),
     };
-    let right = right.map_err(|error| CliError::failed("the job is being run").because(error))?;
+    let right = right.map_err(not_given)?;
     if let Some(before) = right.run_before() {
         strays::end(&[before], &[], STRAYS);
     }
     Ok(right)
+}
+
+/// Says why nobody else may run a job now.
+pub(super) fn not_given(error: NotGiven) -> CliError {
+    let words = match &error {
+        NotGiven::Held { .. } => "the job is being run",
+        NotGiven::System { .. } => "it cannot be told whether the job is being run",
+    };
+    CliError::failed(words).because(error)
 }
 
 /// Writes an entry and returns the job as it is then.
@@ -317,7 +334,9 @@ fn drive(
     })?;
     // Several jobs of a worker share its terminal.
     let progress = if claim.is_none() { JobTeller::progress(out, &outlet) } else { None };
-    let mut teller = JobTeller { out, outlet: outlet.clone(), progress };
+    let ways = ResultWays::of(&project, &folder, &workspace)?;
+    let runner = if claim.is_some() { JobRunner::Worker } else { JobRunner::Person };
+    let mut teller = JobTeller { out, outlet: outlet.clone(), progress, ways, runner };
     teller.greet(&of);
     let mcp = mcp(&project)?;
     let planner = |agent: &NamedAgent| plan_agent(&config, &mcp, agent);

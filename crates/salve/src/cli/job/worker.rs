@@ -12,12 +12,13 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 use salve_core::id::JobId;
-use salve_core::job::{WorkEnd, claim_end};
+use salve_core::job::{ClaimEnd, WorkEnd, claim_end};
 use salve_core::scrub::Scrubbed;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use uuid::Uuid;
 
 use super::super::dev::locate;
+use super::super::events::visible;
 use super::super::{CliError, Exit, Output, foundation};
 use super::run::{run_claimed, starter};
 use super::wanted;
@@ -88,6 +89,22 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
     };
     worker.work(args.until_empty)?;
     Ok(Exit::Well.into())
+}
+
+/// Returns what becomes of a job that a worker lets go of.
+fn end_in_words(end: &ClaimEnd) -> String {
+    match end {
+        ClaimEnd::Done => "is done".to_owned(),
+        ClaimEnd::Retry(reason) => {
+            format!("failed and may be tried again: {}", visible(reason.head(200).as_str()))
+        }
+        ClaimEnd::Dead(_) => "failed for good: salve jobs dead".to_owned(),
+        ClaimEnd::Waiting(_) => "waits for you: salve show RUN".to_owned(),
+        ClaimEnd::Later(ms) => format!("goes on by itself in {} s", ms.div_ceil(1_000)),
+        ClaimEnd::Back => "is given back to the queue".to_owned(),
+        ClaimEnd::Lost => "lost its process and goes back to the queue".to_owned(),
+        ClaimEnd::Withdrawn => "was called off".to_owned(),
+    }
 }
 
 fn listen() -> Result<Receiver<i32>, CliError> {
@@ -189,7 +206,7 @@ impl Worker<'_> {
                 Ok(())
             }
             Err(error) => {
-                self.store.queue().finish(claim, salve_core::job::ClaimEnd::Back)?;
+                self.store.queue().finish(claim, ClaimEnd::Back)?;
                 Err(CliError::failed(format!("cannot run the job {id}")).because(error))
             }
         }
@@ -248,11 +265,10 @@ impl Worker<'_> {
         }
         let of = wanted(&self.store, &claim.job.0.simple().to_string())?;
         let end = claim_end(&of, how, Timestamp::now());
-        let told = format!("{end:?}");
+        let told = end_in_words(&end);
         let standing = self.store.queue().finish(claim, end)?;
         if standing == ClaimStanding::Held {
-            let word = told.split(['(', ' ']).next().unwrap_or_default().to_lowercase();
-            self.say(&format!("let go of {}: {word}", claim.job.short()));
+            self.say(&format!("{} {told}", claim.job.short()));
         }
         Ok(())
     }

@@ -318,7 +318,7 @@ impl JobCourse<'_, '_> {
     /// Returns what a step's processes find in their environment.
     pub(super) fn environment(&self, spec: &StepSpec) -> Vec<(String, String)> {
         // Were the workspace's own repository damaged, git would find the user's above it.
-        let above = self.parts.folder.dir().to_string_lossy().into_owned();
+        let above = self.parts.workspace.ceiling().to_string_lossy().into_owned();
         let env = [
             ("SALVE_JOB", self.of.id().short()),
             ("SALVE_STEP", spec.id.clone()),

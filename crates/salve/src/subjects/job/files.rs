@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 
 use super::digest;
 use crate::atomic::{self, WriteError};
-use crate::files::{FileKind, make_directories, open_to_append, read_bytes, rename};
+use crate::files::{FileKind, make_directories, open_to_append, read_bytes, remove_tree, rename};
 use crate::project::Project;
 use crate::store::{JobArtifact, JobQueue, StoreError};
-use crate::workspace::{ChangedPath, ReplayStep, StepDiff};
+use crate::workspace::{ChangedPath, ReplayStep, StepDiff, StepStore};
 
 /// The directory of one run of a job.
 #[derive(Clone, Debug)]
@@ -97,6 +97,17 @@ impl JobFolder {
     /// Returns its path.
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// Tells whether its files are still there.
+    pub fn is_kept(&self) -> bool {
+        self.dir.is_dir()
+    }
+
+    /// Removes all files of the run, wherever they are; the journal still tells of it.
+    pub fn remove(&self, project: &Project) -> std::io::Result<()> {
+        StepStore::forget(project.root(), &self.dir);
+        remove_tree(&self.dir)
     }
 
     /// Returns where the job's own file is.
@@ -290,9 +301,14 @@ impl JobFolder {
         Ok(())
     }
 
+    /// Returns the file of what the whole job changed.
+    pub fn result(&self) -> PathBuf {
+        self.dir.join("artifacts/result.patch")
+    }
+
     /// Writes what the whole job changed, for the user to take.
     pub(super) fn keep_result(&self, diff: &StepDiff) -> Result<(), WriteError> {
-        self.write(&self.dir.join("artifacts/result.patch"), &diff.patch)
+        self.write(&self.result(), &diff.patch)
     }
 }
 

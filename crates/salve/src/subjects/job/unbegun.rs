@@ -11,6 +11,7 @@ use crate::files;
 use crate::heal::right::{RunLock, RunRight};
 use crate::project::Project;
 use crate::store::{Store, StoreError};
+use crate::workspace::StepStore;
 
 /// Removes the directories of jobs that never began.
 ///
@@ -38,6 +39,7 @@ pub fn sweep_unbegun(project: &Project, store: &Store) -> Result<(), StoreError>
     let begun: BTreeSet<String> = known(store)?.iter().map(|job| job.id().short()).collect();
     for (name, right) in rights {
         if !begun.contains(&name) {
+            StepStore::forget(project.root(), &jobs.join(&name));
             // What cannot be removed is met by the next one.
             let _: io::Result<()> = files::remove_tree(&jobs.join(&name));
         }

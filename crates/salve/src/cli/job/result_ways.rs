@@ -1,0 +1,104 @@
+//! Where a job was made, and how the user takes over what came of it.
+
+use std::ffi::OsStr;
+use std::path::{Path, PathBuf};
+
+use super::super::CliError;
+use crate::process::quiet_git;
+use crate::project::Project;
+use crate::subjects::job::{JobError, JobFolder};
+use crate::workspace::{ResultBase, StepStore};
+
+/// How the result of a job is taken over.
+pub(super) struct ResultWays {
+    /// Where its steps run.
+    pub(super) workspace: PathBuf,
+    patch: PathBuf,
+    store: PathBuf,
+    base: ResultBase,
+    /// The top of the repository, or the project where there is none: what paths in the patch are
+    /// told from.
+    top: PathBuf,
+}
+
+impl ResultWays {
+    /// Looks at a job.
+    pub(super) fn of(
+        project: &Project,
+        folder: &JobFolder,
+        workspace: &StepStore,
+    ) -> Result<Self, JobError> {
+        let above = workspace.prefix().components().count();
+        let top = project.root().ancestors().nth(above).unwrap_or(project.root());
+        Ok(Self {
+            workspace: workspace.dir(),
+            patch: folder.result(),
+            store: folder.dir().join("store.git"),
+            base: workspace.result_base()?,
+            top: top.to_path_buf(),
+        })
+    }
+
+    /// Tells whether the job changed nothing.
+    pub(super) fn is_empty(&self) -> bool {
+        std::fs::metadata(&self.patch).is_ok_and(|about| about.len() == 0)
+    }
+
+    /// Returns how the result of a completed run is taken over, one line each.
+    pub(super) fn in_words(&self, run: &str) -> String {
+        if self.is_empty() {
+            return "no file changed: there is nothing to take over".to_owned();
+        }
+        let files = format!("take it over: salve jobs take {run}");
+        match self.base {
+            ResultBase::NoRepository => files,
+            ResultBase::Commit | ResultBase::Files => {
+                format!("{files}\nor as a branch: salve jobs take {run} --branch NAME")
+            }
+        }
+    }
+
+    /// Makes the changes in the user's files: all of them, or none where one does not fit. The index
+    /// stays as it is.
+    pub(super) fn apply(&self, run: &str) -> Result<(), CliError> {
+        // It may be binary, and what looks like a mistake in white space is as the job left it.
+        let args = ["apply", "--whitespace=nowarn"].map(OsStr::new);
+        self.git(&args, &self.patch).map_err(|said| {
+            let error = CliError::failed("the result does not fit your files; none was changed");
+            let error = error.because(said);
+            match self.base {
+                ResultBase::NoRepository => error,
+                ResultBase::Commit | ResultBase::Files => {
+                    error.hint(format!("salve jobs take {run} --branch NAME, then merge it"))
+                }
+            }
+        })
+    }
+
+    /// Makes a branch with one commit for each step; what is checked out stays as it is.
+    pub(super) fn make_branch(&self, name: &str) -> Result<(), CliError> {
+        if self.base == ResultBase::NoRepository {
+            return Err(CliError::usage("there is no repository to make a branch in"));
+        }
+        let refspec = format!("refs/heads/result:refs/heads/{name}");
+        let args = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head"].map(OsStr::new);
+        let args = [&args[..], &[self.store.as_os_str()]].concat();
+        self.git(&args, Path::new(&refspec)).map_err(|said| {
+            CliError::failed(format!("the branch {name} cannot be made")).because(said)
+        })
+    }
+
+    /// Runs git where the paths of the result are told from; returns its complaint.
+    fn git(&self, args: &[&OsStr], last: &Path) -> Result<(), String> {
+        let mut git = quiet_git(&self.top);
+        if self.base == ResultBase::NoRepository {
+            // One around the project would take the paths for its own.
+            git.env("GIT_CEILING_DIRECTORIES", self.top.parent().unwrap_or(&self.top));
+        }
+        let output = git.args(args).arg(last).output().map_err(|error| error.to_string())?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(String::from_utf8_lossy(&output.stderr).trim().to_owned())
+    }
+}
