@@ -137,7 +137,7 @@ pub fn apply(
             return Err(error);
         }
     }
-    aside.into_iter().for_each(Aside::drop_old);
+    aside.into_iter().for_each(|one| one.drop_old(ask.root));
     Ok(applied)
 }
 

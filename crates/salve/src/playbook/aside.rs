@@ -121,13 +121,41 @@ impl Aside {
         }
     }
 
-    /// Lets it go: what replaces it is there.
-    pub(super) fn drop_old(self) {
-        let Aside::Moved { dir, .. } = self else { return };
+    /// Lets it go: what replaces it is there. Links out of the project stay.
+    pub(super) fn drop_old(self, root: &Path) {
+        let Aside::Moved { dir, place } = self else { return };
+        keep_links(root, &dir.join("kept"), &place);
         let done = dir.with_extension("done");
         // From here on it is not given back; what cannot be deleted now is deleted another time.
         let gone = fs::rename(&dir, &done).and_then(|()| remove_tree(&done));
         drop(gone);
+    }
+}
+
+/// Puts the links of an old directory of packages that lead out of the project, as `npm link` makes
+/// them, back into the new one. No manager makes those again: they are the user's own.
+fn keep_links(root: &Path, old: &Path, new: &Path) {
+    let is_dir = |path: &Path| fs::symlink_metadata(path).is_ok_and(|meta| meta.is_dir());
+    if !is_dir(old) || !is_dir(new) {
+        return;
+    }
+    for entry in fs::read_dir(old).into_iter().flatten().flatten() {
+        let (from, to) = (entry.path(), new.join(entry.file_name()));
+        if is_dir(&from) && entry.file_name().as_encoded_bytes().starts_with(b"@") {
+            // What cannot be made now is missed no more than without this.
+            let _ = fs::create_dir(&to);
+            keep_links(root, &from, &to);
+            // An empty one is not left behind.
+            let _ = fs::remove_dir(&to);
+            continue;
+        }
+        let Ok(target) = fs::read_link(&from) else { continue };
+        // It was written from where the new directory is now.
+        let leads_out = new.join(&target).canonicalize().is_ok_and(|real| !real.starts_with(root));
+        let is_managed = fs::symlink_metadata(&to).is_ok_and(|meta| meta.is_symlink());
+        if leads_out && !is_managed && remove(&to).is_ok() {
+            let _ = std::os::unix::fs::symlink(&target, &to);
+        }
     }
 }
 
@@ -206,6 +234,36 @@ mod tests {
         fs::rename(kept_in, kept_in.with_extension("done")).unwrap();
         assert!(give_back(root, &scrubber).is_empty(), "it was let go of");
         assert_eq!(fs::read_dir(root.join(PLACE)).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn a_link_out_of_the_project_stays_when_packages_are_replaced() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("project").join("app");
+        let link = |target: &str, at: &str| {
+            let at = root.join("node_modules").join(at);
+            fs::create_dir_all(at.parent().unwrap()).unwrap();
+            std::os::unix::fs::symlink(target, at).unwrap();
+        };
+        let linked = |name: &str| fs::read_link(root.join("node_modules").join(name)).ok();
+        for dir in ["mine", "mine-too", "own"] {
+            fs::create_dir_all(home.path().join(dir)).unwrap();
+        }
+        fs::create_dir_all(root.join("packages/a")).unwrap();
+        link("../../../mine", "mine");
+        link("../../../../mine-too", "@acme/mine");
+        link(home.path().join("own").to_str().unwrap(), "own");
+        link("../packages/a", "a");
+        link("/gone/for/good", "gone");
+        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let aside = set(&root, "node_modules", &scrubber).unwrap().unwrap();
+        fs::create_dir_all(root.join("node_modules/mine")).unwrap();
+        link("../store/own", "own");
+        aside.drop_old(&root);
+        assert_eq!(linked("mine"), Some("../../../mine".into()), "in place of a copy");
+        assert_eq!(linked("@acme/mine"), Some("../../../../mine-too".into()));
+        assert_eq!(linked("own"), Some("../store/own".into()), "the manager's own link counts");
+        assert_eq!((linked("a"), linked("gone")), (None, None));
     }
 
     /// **Invariant:** Nothing outside of the project is replaced or removed by what lies aside.
