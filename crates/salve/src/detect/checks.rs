@@ -28,9 +28,10 @@ pub fn checks(root: &Path) -> Vec<Detected> {
 /// `root`.
 pub(super) fn checks_in(root: &Path, dir: &Path) -> Vec<Detected> {
     let mut found = node(root, dir);
+    // What the project calls by that name before what its language usually has.
+    found.extend(targets::checks(dir));
     found.extend(python(root, dir));
     found.extend(others(dir));
-    found.extend(targets::checks(dir));
     found.sort_by(|a, b| a.name.cmp(&b.name));
     // Where several languages have one, the first is the project's main one.
     found.dedup_by(|later, first| later.name == first.name);
