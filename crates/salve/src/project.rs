@@ -22,7 +22,6 @@ const MARKERS: [&str; 4] = ["salve.toml", "salve.json", STATE_DIR, ".git"];
 const GITIGNORE: &str = "\
 # Made by Salve and never overwritten. Only what was learned is meant to be shared.
 /*
-!/.gitignore
 !/learned/
 ";
 
