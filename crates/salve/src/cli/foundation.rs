@@ -24,7 +24,7 @@ use crate::dirs;
 use crate::door::Door;
 use crate::heal::inbox::{Inbox, InboxMessage};
 use crate::heal::remedies::Remedies;
-use crate::heal::right::{RunLock, RunRight};
+use crate::heal::right::{NotGiven, RunLock, RunRight};
 use crate::heal::{IncidentWriter, RepairTerms, Reporter, RunBase, RunIntent, control};
 use crate::notify::{NoticePlan, Notifier};
 use crate::process::{Outlet, Supervisor, WorkOutput, strays};
@@ -101,13 +101,17 @@ impl<'o> Foundation<'o> {
 
     /// Takes the right to heal checks, and clears away what a run that was killed left.
     pub(super) fn take_right(&self) -> Result<RunLock, CliError> {
-        let me = crate::process::this(&self.scrubber);
-        let right = RunLock::take_for(&self.project, RunRight::Checks, &me, self.run);
-        let right = right.map_err(|error| {
+        self.ask_for_right().map_err(|error| {
             CliError::failed("the checks of this project are being healed")
                 .because(error)
                 .hint("wait until it is done: salve status")
-        })?;
+        })
+    }
+
+    /// Takes the right to heal, unless somebody else has it.
+    pub(super) fn ask_for_right(&self) -> Result<RunLock, NotGiven> {
+        let me = crate::process::this(&self.scrubber);
+        let right = RunLock::take_for(&self.project, RunRight::Checks, &me, self.run)?;
         if let Some(before) = right.run_before() {
             // It must not go on writing while this one heals.
             strays::end(&[before], &[], STRAYS);

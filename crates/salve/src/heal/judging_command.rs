@@ -93,6 +93,10 @@ impl<'r> JudgingCommand<'r> {
     pub fn has_ended(&mut self, ran: &CommandRunEnd, context: &mut SubjectContext<'_, '_>) -> bool {
         self.running = None;
         if !self.is_ending {
+            if ran.left > 0 {
+                let things = if ran.left == 1 { "a process" } else { "processes" };
+                context.note(ONLY, &format!("{things} that it left running ended with it"));
+            }
             context.left_behind(ONLY, ran.left);
         }
         !self.is_ending

@@ -109,21 +109,36 @@ pub(super) struct GreenCheck {
 /// The end of a run, its last line.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct RunResult<'a> {
+pub(super) struct RunResult {
     pub(super) version: u32,
     pub(super) kind: &'static str,
     pub(super) at: Timestamp,
     pub(super) exit_code: u8,
     pub(super) duration_ms: u64,
     /// What was found green, in its order.
-    pub(super) green: &'a [GreenCheck],
+    pub(super) green: Vec<GreenCheck>,
     pub(super) incidents: Vec<IncidentResult>,
     /// What all of them spent.
     pub(super) spent: Amounts,
     pub(super) cost: Option<String>,
 }
 
-impl RunResult<'_> {
+impl RunResult {
+    /// Returns the end of a run that healed nothing.
+    pub(super) fn bare(exit_code: u8, took: Duration, green: Vec<GreenCheck>) -> Self {
+        Self {
+            version: 1,
+            kind: "result",
+            at: Timestamp::now(),
+            exit_code,
+            duration_ms: whole_ms(took),
+            green,
+            incidents: Vec::new(),
+            spent: Amounts::default(),
+            cost: None,
+        }
+    }
+
     pub(super) fn sum(incidents: &[IncidentResult]) -> Amounts {
         incidents.iter().fold(Amounts::default(), |sum, one| sum.plus(one.spent))
     }

@@ -72,6 +72,18 @@ impl RunTold {
     }
 }
 
+/// Returns the last line of `--json` for checks that were only run.
+pub(in crate::cli) fn bare_result(
+    exit_code: u8,
+    took: Duration,
+    green: &[(String, Duration)],
+) -> impl serde::Serialize {
+    let green = green.iter();
+    let green =
+        green.map(|(name, took)| GreenCheck { name: name.clone(), duration_ms: whole_ms(*took) });
+    RunResult::bare(exit_code, took, green.collect())
+}
+
 impl TerminalReporter<'_> {
     fn say(&self, server: &str, line: &TerminalLine) {
         let mut line = line.clone();
@@ -198,17 +210,10 @@ impl TerminalReporter<'_> {
         let open = open.into_iter().map(IncidentResult::of);
         let incidents: Vec<_> = self.told.over.iter().cloned().chain(open).collect();
         let spent = RunResult::sum(&incidents);
-        let result = RunResult {
-            version: 1,
-            kind: "result",
-            at: Timestamp::now(),
-            exit_code,
-            duration_ms: whole_ms(self.told.begun.elapsed()),
-            green: &self.told.green,
-            incidents,
-            spent,
-            cost: spent.cost_in_words(),
-        };
+        let (took, green) = (self.told.begun.elapsed(), self.told.green.clone());
+        let cost = spent.cost_in_words();
+        let result =
+            RunResult { incidents, spent, cost, ..RunResult::bare(exit_code, took, green) };
         // Whoever read it has gone.
         let _ = self.out.fact(&result);
     }
