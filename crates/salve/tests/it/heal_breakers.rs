@@ -65,6 +65,27 @@ fn a_heal_that_used_up_its_tokens_goes_on_when_a_person_grants_more() {
 }
 
 #[test]
+fn the_tokens_of_a_run_count_over_all_its_heals() {
+    let ward = Ward::new().agent(
+        "task=$(cat); for n in a b c; do case \"$task\" in *\"$n.sh\"*) echo $n >> ../turns; \
+         touch $n.ok;; esac; done; echo '{\"type\":\"spent\",\"tokens\":3000,\"cost_usd\":0.01}'",
+    );
+    let mut settings = String::new();
+    for name in ["a", "b", "c"] {
+        let script =
+            format!("test -e {name}.ok || {{ echo 'AssertionError: no {name}'; exit 1; }}\n");
+        ward.project.write(&format!("{name}.sh"), script);
+        settings.push_str(&format!("[checks.{name}]\ncommand = \"sh {name}.sh\"\n"));
+    }
+    ward.project.write("salve.toml", settings);
+    let visit = ward.heal(&["--set", "heal.run_max_tokens=5000", "a", "b", "c"]);
+    visit.expect(3, &["healed", "heal.run_max_tokens", "salve refill"]);
+    let turns = ward.read("../turns");
+    assert_eq!(turns, "a\nb\n", "nothing was left for the third: {}", visit.said);
+    ward.assert_users_work_is_intact();
+}
+
+#[test]
 fn a_file_that_heals_change_again_and_again_is_flagged() {
     let ward = Ward::new().agent("printf 5 > sum.txt");
     let twice = ["--set", "heal.breakers.file_changes=2", "--", "sh", "check.sh"];
