@@ -9,6 +9,7 @@
 mod anchor;
 mod built_in;
 mod clean;
+mod compared;
 mod essence;
 mod flat;
 mod frames;
@@ -39,6 +40,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 pub use clean::clean;
+pub(crate) use compared::without_compared;
 pub use heading::undecorated;
 pub use lexer::mask;
 pub use rules::{FingerprintRules, RecognisedRow, RowError, Rows};

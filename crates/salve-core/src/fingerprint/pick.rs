@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 
+use super::compared::{ComparedLine, compared};
 use super::flat::Flat;
 use super::frames;
 use super::head;
@@ -16,6 +17,7 @@ use super::shape::Budget;
 use super::table::grams::ShapeId;
 use super::table::vocabulary::{Says, WORDS};
 use super::text::OutputText;
+use crate::class::Class;
 
 /// Lines after an anchored line in which its `near` shapes are looked for.
 const NEAR_AFTER: usize = 12;
@@ -151,7 +153,9 @@ fn judge(
         return;
     }
     scratch.look(rules, text.line(number), &peeled);
-    let echo = peeled.level == LogLevel::Plain && is_echo(text, number, peeled.body);
+    let compared = compared(text, number);
+    let echo = (peeled.level == LogLevel::Plain && is_echo(text, number, peeled.body))
+        || compared == Some(ComparedLine::Holds);
     let line = RankedLine {
         number,
         flat: &scratch.flat,
@@ -163,6 +167,9 @@ fn judge(
     let before = found.len();
     for &(anchor, shape) in &scratch.shapes {
         let tried = ShapePlace { anchor: anchor as usize, shape: shape as usize };
+        if compared.is_some() && !is_about_tests(rules, tried) {
+            continue;
+        }
         let Some(next) = line.anchored(rules, text, tried, &mut scratch.fits) else { continue };
         let twin = found[before..].iter_mut().find(|old| old.row() == next.row());
         match twin {
@@ -175,6 +182,11 @@ fn judge(
     if found.len() == before && line.plain > 0 {
         found.push(line.candidate(line.plain));
     }
+}
+
+/// Returns whether an anchor knows failed tests.
+fn is_about_tests(rules: &FingerprintRules, tried: ShapePlace) -> bool {
+    rules.anchor(tried.anchor).is_some_and(|row| row.class == Class::TestFailure)
 }
 
 /// Which shape of which anchor is tried.

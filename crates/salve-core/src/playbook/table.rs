@@ -18,8 +18,11 @@ use super::rule::{
     Gate, PatternPlace, PlaybookRule, PlaybookRuleError, RuleExample, RuleRow, RuleTouch, RuleTurn,
 };
 use super::{Diagnosis, ObservedFailure, PlaybookFinding, Prescription, remedy};
+use crate::class::Class;
 use crate::event::Exit;
-use crate::fingerprint::{Fingerprint, FingerprintRules, Hints, RecognisedRow, clean};
+use crate::fingerprint::{
+    Fingerprint, FingerprintRules, Hints, RecognisedRow, clean, without_compared,
+};
 use crate::scrub::Scrubber;
 
 /// The shipped tables, in the order in which they are asked.
@@ -195,7 +198,7 @@ impl Playbook {
             return Diagnosis::unknown();
         };
         let mut values = Values::new(&caught, facts, seen.fingerprint);
-        values.set_where(place::told(&story.key, story.near().raw, &story.whole, facts));
+        values.set_where(story.place(facts));
         let row = &rule.row;
         let ground = CureGround { row, view: View { caught: &caught, facts }, values: &values };
         let prescribe = |action: Action| {
@@ -323,6 +326,18 @@ enum Among {
     Alive,
 }
 
+/// Returns where the report of a failed test ends that is named at `at`.
+///
+/// What was logged before it, and what a runner captured of it, is what tests often write on
+/// purpose: an error that a test provokes is not why another fails.
+fn end_of_report(whole: &str, at: usize) -> usize {
+    const CAPTURED: &[&str] = &["- Captured std", "- Captured log"];
+    let rest = &whole[at..];
+    let lines = rest.match_indices('\n').nth(AFTER).map_or(rest.len(), |(end, _)| end);
+    let captured = CAPTURED.iter().filter_map(|mark| rest.find(mark)).min();
+    at + captured.unwrap_or(lines).min(lines)
+}
+
 /// Returns the end of an output that is looked at.
 fn end(output: &str) -> &str {
     let mut start = output.len().saturating_sub(WINDOW);
@@ -333,7 +348,14 @@ fn end(output: &str) -> &str {
 }
 
 /// The end of an output, and what of it belongs to the line that names the failure.
+///
+/// Rules see nothing of the values that a failed assertion compares: they are quotations, and
+/// tell nothing of what happened.
 struct OutputEnd {
+    /// The line that names the failure, as it was written.
+    written_key: String,
+    /// All of it, as it was written.
+    written: String,
     key: String,
     small_key: String,
     whole: String,
@@ -345,25 +367,36 @@ struct OutputEnd {
 
 impl OutputEnd {
     fn new(output: &str, fingerprint: &Fingerprint) -> Self {
-        let whole = clean(end(output)).into_owned();
-        let key = fingerprint.key_line.clone();
-        let head: String = key.chars().take(80).collect();
+        let written = clean(end(output)).into_owned();
+        let written_key = fingerprint.key_line.clone();
+        let head: String = written_key.chars().take(80).collect();
         // Of a failure that was written several times the last one counts.
-        let at = whole.rfind(head.as_str()).filter(|_| !head.is_empty());
-        let near = at.map_or(0..whole.len(), |at| {
-            let before = whole[..at].rmatch_indices('\n').nth(BEFORE).map_or(0, |(at, _)| at + 1);
-            let after = whole[at..].match_indices('\n').nth(AFTER);
-            before..after.map_or(whole.len(), |(end, _)| at + end)
-        });
+        let at = written.rfind(head.as_str()).filter(|_| !head.is_empty());
+        let whole = without_compared(&written).into_owned();
+        let key = without_compared(&written_key).into_owned();
+        let near = match at {
+            None => 0..whole.len(),
+            Some(at) if fingerprint.class == Class::TestFailure => at..end_of_report(&whole, at),
+            Some(at) => {
+                let before = whole[..at].rmatch_indices('\n').nth(BEFORE);
+                let after = whole[at..].match_indices('\n').nth(AFTER);
+                before.map_or(0, |(at, _)| at + 1)..after.map_or(whole.len(), |(end, _)| at + end)
+            }
+        };
         let (small_key, small) = (key.to_ascii_lowercase(), whole.to_ascii_lowercase());
         let identity = fingerprint.identity.as_deref();
         let row = identity.and_then(|one| FingerprintRules::built_in().recognised_row(one));
-        Self { key, small_key, whole, small, near, row }
+        Self { written_key, written, key, small_key, whole, small, near, row }
     }
 
     /// Returns what a rule catches in `text`, one of [`OutputEnd::texts`].
     fn catch(&self, rule: &PlaybookRule, text: CasedText<'_>) -> Option<Caught> {
         rule.catch(text, self.near(), self.row.as_ref())
+    }
+
+    /// Returns ` (file:line)` of the place in the project's own source that it points to.
+    fn place(&self, facts: &ProjectFacts) -> String {
+        place::told(&self.written_key, &self.written[self.near.clone()], &self.written, facts)
     }
 
     fn whole(&self) -> CasedText<'_> {

@@ -34,6 +34,38 @@ fn a_subject_that_runs_is_heard_only_by_rules_about_such() {
     }
 }
 
+/// Diagnoses an output of a check that ended with 1, in a project of which nothing is known.
+fn rule_for(output: &str) -> Option<String> {
+    let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
+    let seen = ObservedFailure { output, fingerprint: &fingerprint, exit: &Exit::Code(1) };
+    let scrubber = Scrubber::new(Key::new([7; 32]));
+    Playbook::built_in().diagnose(&seen, &ProjectFacts::default(), &scrubber).rule
+}
+
+#[test]
+fn what_a_test_compares_or_provokes_is_not_why_it_fails() {
+    let logged = "WARNING GET /x 401 Unauthorized\nconnect ECONNREFUSED 127.0.0.1:5432\n";
+    let pytest = format!(
+        "    def test_total():\n>       assert total([1, 2]) == 4\nE       assert 3 == 4\n\n\
+         test_cart.py:5: AssertionError\n----------- Captured stdout call -----------\n{logged}\
+         FAILED test_cart.py::test_total - assert 3 == 4\n"
+    );
+    let node = "AssertionError [ERR_ASSERTION]: Expected values to be strictly equal:\n\
+         + actual - expected\n\n+ 'ENOSPC: no space left on device'\n\
+         - 'Error: listen EADDRINUSE: address already in use 127.0.0.1:1'\n\n    \
+         at Object.<anonymous> (/p/t.js:1:19)\n";
+    let jest = "FAIL ./a.test.js\n  ● a\n\n    expect(received).toBe(expected)\n\n    \
+         Expected: \"no such table: users\"\n    Received: \"Cannot find module 'x'\"\n\n      \
+         at Object.toBe (a.test.js:1:46)\n";
+    for output in [pytest.as_str(), node, jest] {
+        assert_eq!(rule_for(output).as_deref(), Some("code.test"), "{output}");
+    }
+    // What stopped the test itself is why.
+    let refused = "FAILED test_a.py::test_a\nE       psycopg2.OperationalError: connection to server \
+                   at \"localhost\" (::1), port 5432 failed: Connection refused\n";
+    assert_eq!(rule_for(refused).as_deref(), Some("service.down"));
+}
+
 #[test]
 fn what_hung_is_not_judged_by_the_kind_of_what_it_said_last() {
     let output = "django.core.exceptions.ImproperlyConfigured: the cache has no backend";
