@@ -227,7 +227,7 @@ impl ActionStep {
 }
 
 /// Quotes a word for a shell where that is needed.
-pub(crate) fn quoted(word: &str) -> String {
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./=:@%+,~".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -18,6 +18,8 @@ pub enum CatchKind {
     Import,
     /// A file or directory.
     Path,
+    /// A file that its own lock, with `.lock` at the end, stands for.
+    Locked,
     Port,
     Program,
     /// A process id.
@@ -39,12 +41,13 @@ pub enum CatchKind {
 }
 
 /// Every kind with the name of its group.
-const KINDS: [(CatchKind, &str); 15] = [
+const KINDS: [(CatchKind, &str); 16] = [
     (CatchKind::Module, "module"),
     (CatchKind::From, "from"),
     (CatchKind::Package, "package"),
     (CatchKind::Import, "import"),
     (CatchKind::Path, "path"),
+    (CatchKind::Locked, "locked"),
     (CatchKind::Port, "port"),
     (CatchKind::Program, "program"),
     (CatchKind::Pid, "pid"),
@@ -117,7 +120,7 @@ impl Caught {
     }
 
     /// Adds what follows from what was caught: of a module the package or the file it means, of a
-    /// path in `node_modules` the package that owns it, of an address its port.
+    /// path in `node_modules` the package that owns it, of a locked file its lock.
     pub(super) fn complete(&mut self) {
         if let Some(module) = self.get(CatchKind::Module).map(plain_module) {
             if module.starts_with(['.', '/']) {
@@ -129,6 +132,9 @@ impl Caught {
             } else if let Some(package) = package_of(&module) {
                 self.keep(CatchKind::Package, package);
             }
+        }
+        if let Some(locked) = self.get(CatchKind::Locked) {
+            self.keep(CatchKind::Path, &format!("{locked}.lock"));
         }
         for kind in [CatchKind::Path, CatchKind::From] {
             if let Some(package) = self.get(kind).and_then(owner).map(str::to_owned) {
@@ -153,6 +159,8 @@ pub struct Clues {
     pub packages: BTreeSet<String>,
     /// Python modules.
     pub imports: BTreeSet<String>,
+    /// Variables of the environment.
+    pub variables: BTreeSet<String>,
 }
 
 impl Clues {
@@ -180,8 +188,9 @@ impl Clues {
                         value.rsplit_once(':').and_then(|(_, port)| port.parse().ok());
                     self.ports.extend(port);
                 }
+                CatchKind::Variable => drop(self.variables.insert(value.to_owned())),
                 CatchKind::Module
-                | CatchKind::Variable
+                | CatchKind::Locked
                 | CatchKind::Script
                 | CatchKind::Wanted
                 | CatchKind::Present

@@ -5,7 +5,7 @@ use serde::Deserialize;
 use super::catch::{CatchKind, Caught};
 use super::facts::{
     Agreement, Disk, LivingProcess, LockfileState, Manifest, NodeProject, PackageState, PathKind,
-    PathState, PortState, ProjectFacts, PythonProject, Venv,
+    PathState, PortState, ProjectFacts, PythonProject, UnfitScript, Venv,
 };
 
 /// How young a lock may be, in seconds, and still be somebody's who is not seen.
@@ -91,17 +91,22 @@ conditions! {
     ProgramDeclared "program.declared" "The program named has the name of a declared Python distribution." |v| v.python(|p| v.is(CatchKind::Program, |name| p.declared.contains(&super::know::normal(name))));
     PathInside "path.inside" "The path named is in the project." |v| v.at(|p| p.inside.is_some());
     PathMissing "path.missing" "Nothing is at the path named." |v| v.at(|p| p.kind == PathKind::Missing);
+    PathParentMissing "path.parent_missing" "Nothing is at the path named, and the directory that it would be in is missing too." |v| v.at(is_without_directory);
     PathTracked "path.tracked" "Git tracks the path named." |v| v.at(|p| p.tracked);
     PathDerived "path.derived" "Git ignores the path named and tracks nothing there." |v| v.at(is_derived);
     PathModules "path.modules" "The path named is in `node_modules`." |v| v.at(|p| p.inside.as_deref().is_some_and(|path| parts(path).any(|part| part == "node_modules")));
     PathVenv "path.venv" "The path named is in the virtual environment." |v| v.at(|p| v.in_venv(p));
     PathCache "path.cache" "The path named is in a derived cache of a tool." |v| v.at(|p| is_derived(p) && p.inside.as_deref().and_then(cache).is_some());
     PathNotExecutable "path.not_executable" "The path named is a file of this user's inside the project that nobody may run." |v| v.at(|p| v.is_own(p) && p.inside.is_some() && matches!(p.kind, PathKind::File(_)) && p.mode & 0o111 == 0);
+    ScriptWindowsLines "script.windows_lines" "The path named is a script whose first line ends as on Windows." |v| v.at(|p| p.unfit == Some(UnfitScript::WindowsLines));
+    ScriptInterpreterMissing "script.interpreter_missing" "The path named is a script, and the program that runs it is not there." |v| v.at(|p| matches!(p.unfit, Some(UnfitScript::NoInterpreter(_))));
     PathOwn "path.own" "The path named, or the nearest directory above it, belongs to this user." |v| v.at(|p| v.is_own(p));
     PathNearInside "path.near_inside" "The path named, or the nearest that exists above it, is inside the project and not its root." |v| v.at(|p| p.inside.is_some() && !p.nearest.starts_with('/'));
+    GitSubmodule "git.submodule" "The failure names a submodule of git that has not been fetched." |v| !v.facts.submodules.is_empty();
     GitDeleted "git.deleted" "The failure names a file that git tracks and that is gone from the working tree." |v| !v.facts.deleted.is_empty();
     HeapRoom "heap.room" "Node's heap was full, and the machine has room for a larger one." |v| v.facts.heap.as_ref().is_some_and(|heap| heap.larger().is_some());
     HeapFixed "heap.fixed" "The command itself says how large Node's heap may be." |v| v.facts.heap.as_ref().is_some_and(|heap| heap.is_fixed);
+    CiSet "ci.set" "`CI` is set for the subject by Salve alone." |v| v.facts.sets_ci;
     NodeProduction "node.production" "`NODE_ENV` is `production` for the subject." |v| v.facts.node_env.as_deref() == Some("production");
     NodeNotProduction "node.not_production" "`NODE_ENV` is set for the subject to something else than `production`." |v| v.facts.node_env.as_deref().is_some_and(|name| name != "production");
     DiskFull "disk.full" "The file system in question is full." |v| v.facts.disk.as_ref().is_some_and(Disk::is_full);
@@ -135,6 +140,7 @@ conditions! {
     ImportInstalled "import.installed" "The virtual environment has the module named." |v| v.is(CatchKind::Import, |module| v.facts.in_venv.contains(module));
     Bytecode "python.bytecode" "There are compiled Python files in the project." |v| !v.facts.bytecode.is_empty();
     EnvExample "env.example" "An example of the environment file names the variable." |v| v.is(CatchKind::Variable, |name| v.facts.example_variables.contains(name));
+    EnvWanted "env.wanted" "The example or the code wants the variable named, and nothing sets it." |v| v.is(CatchKind::Variable, |name| v.facts.wanted_variables.contains(name));
     EnvUnset "env.unset" "The example or the code names variables that nothing sets." |v| !v.facts.unset_variables.is_empty();
     EnvMissing "env.missing" "There is no `.env`, but an example of one." |v| !v.facts.has_env_file && v.facts.example_file.is_some();
     Cargo "cargo" "The subject belongs to a Cargo project." |v| v.has(Manifest::Cargo);
@@ -238,6 +244,12 @@ impl<'a> View<'a> {
 /// Returns whether git ignores it and tracks nothing there.
 fn is_derived(path: &PathState) -> bool {
     path.inside.is_some() && path.ignored && !path.tracked
+}
+
+/// Returns whether the directory is missing that a missing path would be in.
+fn is_without_directory(path: &PathState) -> bool {
+    let parent = path.inside.as_deref().and_then(|path| path.rsplit_once('/'));
+    path.kind == PathKind::Missing && parent.is_some_and(|(parent, _)| path.nearest != parent)
 }
 
 /// Returns whether a lock or pid file is proven to be left behind.

@@ -8,9 +8,10 @@ use super::action::{Action, ActionStep, Edits, Right};
 use super::catch::CatchKind;
 use super::condition::{View, cache};
 use super::facts::{
-    Agreement, LivingProcess, NodeProject, PortState, PythonManager, PythonProject,
+    Agreement, LivingProcess, LockfileState, NodeProject, PortState, PythonManager, PythonProject,
 };
 use super::fill::{self, Values};
+use super::manager::NodeManager;
 use super::rule::{Gate, RuleRow, RuleTouch};
 use super::set_variable::SetVariable;
 
@@ -192,10 +193,16 @@ fn own_command(ground: &CureGround<'_>) -> ActionStep {
     ActionStep::Run { argv, dir, limit: LONG, edits }
 }
 
+/// Returns the manager, unless the lockfile cannot be read: some managers would write another one
+/// then, with other versions.
+fn readable(node: &NodeProject) -> Option<NodeManager> {
+    node.manager.filter(|_| node.lockfile_state == LockfileState::Readable)
+}
+
 /// Installs exactly what is locked where lockfile and manifest agree; otherwise what is locked and
 /// what the lockfile lacks, without writing it if the manager can.
 fn install(node: &NodeProject) -> Option<Vec<ActionStep>> {
-    let words = node.manager?.words();
+    let words = readable(node)?.words();
     let Some(lockfile) = node.lockfile() else {
         return Some(vec![run(words.unlocked.clone(), &node.top, LONG)]);
     };
@@ -213,7 +220,7 @@ fn install(node: &NodeProject) -> Option<Vec<ActionStep>> {
 
 /// Installs what is locked and what the lockfile lacks, where the manager leaves it unwritten.
 fn install_loose(node: &NodeProject) -> Option<Vec<ActionStep>> {
-    let words = node.manager?.words();
+    let words = readable(node)?.words();
     let fits = node.lockfile().is_some() && node.agreement != Agreement::Differs;
     (fits && !words.loose_writes).then(|| fresh(node, words.loose.clone()))
 }
@@ -229,7 +236,7 @@ fn fresh(node: &NodeProject, argv: Vec<String>) -> Vec<ActionStep> {
 }
 
 fn relock(node: &NodeProject) -> Option<Vec<ActionStep>> {
-    let words = node.manager?.words();
+    let words = readable(node)?.words();
     let lockfile = node.lockfile()?;
     let mut steps = vec![ActionStep::Run {
         argv: words.relock.clone(),

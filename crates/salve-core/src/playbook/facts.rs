@@ -33,6 +33,8 @@ pub struct ProjectFacts {
     pub disk: Option<Disk>,
     /// Room for a larger heap of Node, if the failure is about its heap.
     pub heap: Option<HeapRoom>,
+    /// Whether the subject has `CI` set by Salve alone.
+    pub sets_ci: bool,
     /// What `NODE_ENV` is for the subject, if it is set.
     pub node_env: Option<String>,
     /// What is at the paths the failure names, by the path as it is named there.
@@ -51,6 +53,8 @@ pub struct ProjectFacts {
     pub in_venv: BTreeSet<String>,
     /// Programs it names that the virtual environment has.
     pub venv_programs: BTreeSet<String>,
+    /// Submodules of git that were not fetched and that the failure names.
+    pub submodules: Vec<String>,
     /// Files that git tracks, that are gone from the working tree, and that the failure names.
     pub deleted: Vec<String>,
     /// The one SQLite database inside the project that git does not track.
@@ -61,6 +65,8 @@ pub struct ProjectFacts {
     pub example_file: Option<String>,
     /// Whether a `.env` is there.
     pub has_env_file: bool,
+    /// Variables that the failure names, that the example or the code wants and that nothing sets.
+    pub wanted_variables: BTreeSet<String>,
     /// Variables that the example or the code names and that nothing sets.
     pub unset_variables: Vec<String>,
 }
@@ -372,6 +378,17 @@ pub struct PathState {
     pub mode: u32,
     /// Who holds it as a lock.
     pub hold: LockHold,
+    /// Why the system cannot run it, if it is a script that it cannot.
+    pub unfit: Option<UnfitScript>,
+}
+
+/// Why the system cannot run a script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum UnfitScript {
+    /// Its first line ends as on Windows, and the carriage return counts as part of a name.
+    WindowsLines,
+    /// The program that its first line names is not there.
+    NoInterpreter(String),
 }
 
 /// What sort of thing is at a path.

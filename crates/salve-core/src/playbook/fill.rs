@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::action::quoted;
 use super::catch::{CatchKind, Caught};
 use super::condition::View;
-use super::facts::{LivingProcess, LockfileState, PortState, ProjectFacts, SalveMark};
+use super::facts::{LivingProcess, LockfileState, PortState, ProjectFacts, SalveMark, UnfitScript};
 use crate::fingerprint::{Fingerprint, undecorated};
 
 /// Values beside those that a rule catches itself.
@@ -39,6 +39,9 @@ const KNOWN: &[&str] = &[
     "root",
     "attended",
     "deleted",
+    "submodule",
+    "parent",
+    "script_interpreter",
     "drift",
     "damaged_python",
     "lock_line",
@@ -54,9 +57,28 @@ const KNOWN: &[&str] = &[
 
 /// Values that stand for one word of a command: a path, a name, a version.
 const WORDS: &[&str] = &[
-    "path", "relative", "nearest", "disk", "example", "venv", "program", "package", "script",
-    "service", "root", "user", "variable", "module", "import", "wanted", "deleted", "sqlite",
-    "python", "build",
+    "path",
+    "relative",
+    "nearest",
+    "disk",
+    "example",
+    "venv",
+    "program",
+    "package",
+    "script",
+    "service",
+    "root",
+    "user",
+    "variable",
+    "module",
+    "import",
+    "wanted",
+    "deleted",
+    "sqlite",
+    "python",
+    "build",
+    "submodule",
+    "parent",
 ];
 
 /// Returns whether a text may ask for the value.
@@ -117,6 +139,8 @@ impl Values {
         values.insert("root", facts.root.clone());
         values.insert("example", facts.example_file.clone().unwrap_or_default());
         values.insert("deleted", facts.deleted.first().cloned().unwrap_or_default());
+        values.insert("submodule", facts.submodules.first().cloned().unwrap_or_default());
+        values.extend(parent(caught).map(|dir| ("parent", dir)));
         values.insert("unset", facts.unset_variables.join(", "));
         values.extend(facts.sqlite.clone().map(|path| ("sqlite", path)));
         values.insert("node_env", facts.node_env.clone().unwrap_or_default());
@@ -194,13 +218,15 @@ impl Values {
         }
         if let Some(disk) = &facts.disk {
             self.0.insert("disk", disk.at.clone());
-            let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-            let (free, size) = (gib(disk.free), gib(disk.size));
+            let (unit, whole) =
+                if disk.size < 1 << 30 { ("MiB", 1 << 20) } else { ("GiB", 1 << 30) };
+            let (free, size) =
+                (disk.free as f64 / f64::from(whole), disk.size as f64 / f64::from(whole));
             let inodes = match disk.all_inodes {
                 0 => String::new(),
                 _ => format!(" and {} inodes", disk.inodes),
             };
-            self.0.insert("free", format!("{free:.1} of {size:.1} GiB{inodes}"));
+            self.0.insert("free", format!("{free:.1} of {size:.1} {unit}{inodes}"));
         }
     }
 
@@ -212,6 +238,9 @@ impl Values {
             self.0.insert("nearest", path.nearest.clone());
             self.0.extend(path.inside.clone().map(|path| ("relative", path)));
             self.0.extend(path.hold.other.clone().map(|other| ("other_program", other)));
+            if let Some(UnfitScript::NoInterpreter(program)) = &path.unfit {
+                self.0.insert("script_interpreter", program.clone());
+            }
             holder = path.hold.holders.first();
         }
         let pid = view.pid();
@@ -232,6 +261,12 @@ impl Values {
             self.0.insert("attended", holder.attended.clone().unwrap_or_default());
         }
     }
+}
+
+/// Returns the directory of the path that was caught, as it is named there.
+fn parent(caught: &Caught) -> Option<String> {
+    let (parent, _) = caught.get(CatchKind::Path)?.rsplit_once('/')?;
+    (!parent.is_empty()).then(|| parent.to_owned())
 }
 
 /// Tells who a process is.

@@ -27,8 +27,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use action::quoted;
-pub use action::{Action, ActionStep, Edits, Right};
+pub use action::{Action, ActionStep, Edits, Right, quoted};
 pub use advice::{Harm, harm_of};
 pub use catch::{CatchKind, Clues};
 pub use condition::Condition;
@@ -36,7 +35,7 @@ pub use cure::Cure;
 pub use facts::{
     Agreement, Compose, Disk, Drift, HeapRoom, LivingProcess, LockHold, LockfileState, Manifest,
     NodeProject, PackageState, PathKind, PathState, PortState, ProjectFacts, PythonManager,
-    PythonProject, SalveMark, User, Venv,
+    PythonProject, SalveMark, UnfitScript, User, Venv,
 };
 pub use know::build_script;
 pub use manager::{ManagerCommands, NodeManager};

@@ -11,6 +11,7 @@ const SHAPES: &[&str] = &[
     r#"File "(?P<path>[^"]+)", line (?P<line>\d+)"#,
     r"(?:^|[\s(\[])(?:file://)?(?P<path>[\w@./~+-]*[\w-]\.(?:[cm]?[jt]sx?|vue|svelte|astro|py|rs|go|rb|php|json|toml|ya?ml|css|scss|html)):(?P<line>\d+)",
     r"(?:^|[\s(\[])(?P<path>[\w@./~+-]*[\w-]\.[cm]?[jt]sx?)\((?P<line>\d+),\d+\)",
+    r"\bat (?P<path>[\w@./~+-]*[\w-]\.(?:pl|pm|t)) line (?P<line>\d+)",
 ];
 
 /// Directories whose files are not the project's own source.
@@ -30,14 +31,15 @@ static PYTEST_FRAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PYTES
 /// Python writes the innermost frame last, and of chained exceptions the last one is the failure;
 /// everybody else writes the innermost first.
 pub(super) fn told(key: &str, near: &str, whole: &str, facts: &ProjectFacts) -> String {
-    let found = in_pytest(key, whole, facts).or_else(|| {
-        [near, whole].into_iter().find_map(|text| {
-            PLACES.iter().enumerate().find_map(|(index, regex)| {
-                let own = places(regex, text, facts).map(|found| found.place);
-                if index == 0 { own.last() } else { own.into_iter().next() }
+    let found =
+        in_pytest(key, whole, facts).or_else(|| under_file(key, whole, facts)).or_else(|| {
+            [near, whole].into_iter().find_map(|text| {
+                PLACES.iter().enumerate().find_map(|(index, regex)| {
+                    let own = places(regex, text, facts).map(|found| found.place);
+                    if index == 0 { own.last() } else { own.into_iter().next() }
+                })
             })
-        })
-    });
+        });
     found.map(|place| format!(" ({place})")).unwrap_or_default()
 }
 
@@ -60,6 +62,28 @@ fn in_pytest(key: &str, whole: &str, facts: &ProjectFacts) -> Option<String> {
         whole[at..frame.at].lines().skip(1).all(|l| l.is_empty() || l.starts_with('E'))
     };
     after.filter(within).or(before).map(|frame| frame.place.clone())
+}
+
+/// Returns the place of a line that begins with `line:column` and stands, as linters write it,
+/// with others of its kind under the name of their file.
+fn under_file(key: &str, whole: &str, facts: &ProjectFacts) -> Option<String> {
+    let line = spot(key)?;
+    let mut above = whole[..whole.rfind(key)?].lines().rev();
+    // What is left of the line itself.
+    above.next().filter(|rest| rest.trim().is_empty())?;
+    let file = above.find(|line| spot(line).is_none())?.trim();
+    let own = file.strip_prefix(&facts.root).map(|path| path.trim_start_matches('/'));
+    let own = own.or_else(|| (!file.starts_with('/')).then_some(file))?;
+    let is_file = own.contains('.') && !own.contains(char::is_whitespace);
+    is_file.then(|| format!("{own}:{line}"))
+}
+
+/// Returns the line of a text that begins with `line:column`.
+fn spot(text: &str) -> Option<&str> {
+    let (place, _) = text.trim_start().split_once([' ', '\t'])?;
+    let (line, column) = place.split_once(':')?;
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    (is_number(line) && is_number(column)).then_some(line)
 }
 
 /// A place in the project's own source, and where in the text it is named.
@@ -97,6 +121,7 @@ mod tests {
             ("  File \"/p/a.py\", line 1, in x\n  File \"/p/b.py\", line 9\nKeyError", " (b.py:9)"),
             ("src/a.ts(3,4): error TS2322", " (src/a.ts:3)"),
             ("  --> src/main.rs:8:5", " (src/main.rs:8)"),
+            ("#   Failed test 'adds'\n#   at t/a.t line 7.", " (t/a.t:7)"),
             ("    at node:internal/main.js:28:49", ""),
             ("/other/x.js:3", ""),
         ];
@@ -105,6 +130,17 @@ mod tests {
         }
         assert!(PYTEST_FRAME.is_some());
         assert_eq!(PLACES.len(), SHAPES.len());
+    }
+
+    #[test]
+    fn a_problem_under_the_name_of_its_file_has_its_place() {
+        let facts = ProjectFacts { root: "/p".into(), ..ProjectFacts::default() };
+        let text = "\n/p/src/a.js\n  3:1   warning  'a' is unused      no-unused\n  \
+                    12:5  error    'totl' is not defined  no-undef\n\n/p/src/b.js\n  1:1  error  x\n";
+        let key = "12:5  error    'totl' is not defined  no-undef";
+        assert_eq!(told(key, text, text, &facts), " (src/a.js:12)");
+        let none = "12:5  error  there is no file above";
+        assert_eq!(told(none, none, none, &facts), "");
     }
 
     #[test]

@@ -250,11 +250,7 @@ fn server_plan(
 ) -> ServerPlan {
     let (all, repair) = (&config.settings.server, &config.settings.repair);
     let argv = server.command.argv();
-    let words: Vec<_> = argv.iter().map(|word| word.to_string_lossy()).collect();
-    let text = match &server.command {
-        CommandLine::Line(line) => line.clone(),
-        CommandLine::Words(_) => words.join(" "),
-    };
+    let text = server.command.to_string();
     let mut env: Vec<(OsString, OsString)> =
         server.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();

@@ -12,7 +12,7 @@ use salve_core::event::{Limits, Proof, SubjectKind};
 use signal_hook::consts::SIGINT;
 
 use self::summary::{EndedCheck, summary};
-use super::bare::BareCheck;
+use super::bare::{BareCheck, BareReason};
 use super::dev::agents::agent_help;
 use super::dev::locate;
 use super::events::visible;
@@ -23,8 +23,10 @@ use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
 use crate::heal::inbox::InboxMessage;
 use crate::heal::records::Records;
+use crate::heal::right::NotGiven;
 use crate::heal::run::CommandPlan;
 use crate::heal::{RunBase, RunIntent};
+use crate::playbook::SETS_CI;
 use crate::process::{Capture, OutputStyle};
 use crate::project::Project;
 use crate::store::Store;
@@ -105,11 +107,16 @@ pub(super) fn care(
     if let Err(error) = project.make_state_dir()
         && error.leaves_no_room()
     {
-        let checks: Vec<_> = wanted.iter().map(|one| one.bare(&project)).collect();
-        return super::bare::run(&checks, &error, out);
+        return bare(&project, wanted, &BareReason::NoRecords(&error), out);
     }
     let foundation = Foundation::lay(project, config, out)?;
-    let right = foundation.take_right()?;
+    let right = match foundation.ask_for_right() {
+        Ok(right) => right,
+        Err(held @ NotGiven::Held { .. }) => {
+            return bare(&foundation.project, wanted, &BareReason::HealedElsewhere(&held), out);
+        }
+        Err(NotGiven::System { .. }) => foundation.take_right()?,
+    };
     let mut voice = foundation.voice(config);
     let mut base = foundation.base(config, Purpose::Checks, &mut voice)?;
     base.intent = intent;
@@ -142,6 +149,17 @@ pub(super) fn care(
         right.give_back();
     }
     Ok(code.into())
+}
+
+/// Runs checks as they would run without Salve, where they cannot be healed.
+fn bare(
+    project: &Project,
+    wanted: &[RequestedCheck],
+    why: &BareReason<'_>,
+    out: &Output,
+) -> Result<ExitCode, CliError> {
+    let checks: Vec<_> = wanted.iter().map(|one| one.bare(project)).collect();
+    super::bare::run(&checks, why, out)
 }
 
 /// Returns what the endings mean to the shell: the worst counts, unless a signal ended it.
@@ -248,9 +266,9 @@ impl RequestedCheck {
     pub(super) fn command(kind: SubjectKind, words: &[OsString]) -> Self {
         let words: Vec<String> =
             words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let name = words.join(" ");
-        let command = Some(CommandLine::Words(words));
-        Self { kind, name, entry: CheckEntry { command, ..CheckEntry::default() } }
+        let command = CommandLine::Words(words);
+        let name = command.to_string();
+        Self { kind, name, entry: CheckEntry { command: Some(command), ..CheckEntry::default() } }
     }
 }
 
@@ -266,8 +284,9 @@ pub(super) fn plan(
     let mut env: Vec<(OsString, OsString)> =
         entry.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
     if !entry.env.contains_key("CI") && std::env::var_os("CI").is_none() {
-        // Nobody answers a check: with this, tools that would watch or ask end instead.
-        env.push(("CI".into(), "1".into()));
+        // Nobody answers a check: with this, tools that would watch or ask end instead. The mark
+        // tells whose doing it is, should a check fail of that alone.
+        env.extend([("CI".into(), "1".into()), (SETS_CI.into(), "1".into())]);
     }
     if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
         // A pipe would make it drop its colours, and what it writes is passed on untouched.

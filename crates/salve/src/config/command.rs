@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 
+use salve_core::playbook::quoted;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::{Error, SeqAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -46,7 +47,11 @@ impl fmt::Display for CommandLine {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(line) => f.write_str(line),
-            Self::Words(words) => f.write_str(&words.join(" ")),
+            // As it can be pasted: a word with a space in it is one word there too.
+            Self::Words(words) => {
+                let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
+                f.write_str(&words.join(" "))
+            }
         }
     }
 }

@@ -23,6 +23,9 @@ pub use apply::{Applied, ApplyError, apply};
 pub use aside::give_back;
 pub use look::{expected_port, look};
 
+/// The variable that stands beside a `CI` that Salve itself sets.
+pub const SETS_CI: &str = "SALVE_SETS_CI";
+
 /// The subject that failed, and where.
 #[derive(Clone, Copy, Debug)]
 pub struct Ask<'a> {

@@ -345,6 +345,8 @@ fn a_lockfile_with_the_markers_of_a_merge_is_not_a_missing_one() {
     stage.write("package-lock.json", "{\n\"name\": ");
     stage.check(("npm ci", ci, 1), "node.lock-broken", &[]);
     std::fs::remove_file(stage.root.join("package-lock.json")).unwrap();
+    stage.check(("npm ci", ci, 1), "git.deleted", &[]);
+    stage.git(&["add", "-A"]);
     let found = stage.diagnose("npm ci", ci, 1);
     assert_eq!(found.rule.as_deref(), Some("node.lock-missing"), "{found:?}");
 }
@@ -485,4 +487,96 @@ fn only_the_projects_own_sqlite_file_is_migrated_unasked_and_it_is_copied_first(
     stage.write("shop/settings.py", &format!("{settings} 'b.db'"));
     let two = stage.diagnose(failure.0, failure.1, failure.2);
     assert_eq!(two.rule.as_deref(), Some("django.migrations"), "two databases: {two:?}");
+}
+
+#[test]
+fn a_link_to_a_program_whose_package_is_gone_brings_none() {
+    let stage = node();
+    stage.write("node_modules/other/package.json", "{}");
+    std::fs::create_dir_all(stage.root.join("node_modules/.bin")).unwrap();
+    std::os::unix::fs::symlink("../ms/cli.js", stage.root.join("node_modules/.bin/ms")).unwrap();
+    let fresh = [CI, LOOSE].map(|install| format!("rm -rf node_modules && {install}"));
+    let fresh = fresh.each_ref().map(String::as_str);
+    stage.check(("npm test", "sh: 1: ms: not found\n", 127), "node.program-missing", &fresh);
+    stage.check(("npm test", "sh: 1: nonsuch: not found\n", 127), "program.missing", &[]);
+}
+
+#[test]
+fn a_lockfile_with_markers_of_a_conflict_is_neither_followed_nor_rewritten() {
+    let stage = node();
+    stage.write("package-lock.json", &format!("<<<<<<< HEAD\n{LOCK}\n=======\n>>>>>>> b\n"));
+    let frozen =
+        "error Your lockfile needs to be updated, but yarn was run with `--frozen-lockfile`.";
+    let ci = "npm error `npm ci` can only install packages when your package.json and";
+    for output in [frozen, ci] {
+        stage.check(("npm ci", output, 1), "node.lock-conflict", &[]);
+    }
+    stage.check(MISSING, "node.lock-conflict", &[]);
+}
+
+#[test]
+fn damaged_build_output_is_built_again_and_damaged_source_is_not() {
+    let stage = node();
+    stage.write("node_modules/ms/index.js", "1");
+    stage.write("dist/cli.js", "console.log(((");
+    stage.write("src/cli.js", "console.log(((");
+    let parse = |file: &str| format!("ROOT/{file}:2\n\n\nSyntaxError: Unexpected end of input\n");
+    let (built, own) = (parse("dist/cli.js"), parse("src/cli.js"));
+    stage.check(("npm start", &built, 1), "node.build-output-damaged", &["npm run build"]);
+    stage.check(("npm start", &own, 1), "code.syntax", &[]);
+}
+
+#[test]
+fn a_lock_of_gits_settings_is_removed_when_it_was_left_behind() {
+    let stage = Stage::new(&[("a.txt", "")]);
+    let output =
+        ("git config a.b 1", "error: could not lock config file .git/config: File exists", 255);
+    stage.check(output, "git.index-lock-gone", &["restart"]);
+    stage.write(".git/config.lock", "");
+    stage.check(output, "git.index-lock-young", &["restart"]);
+    let lock = stage.root.join(".git/config.lock");
+    let aged = Command::new("touch").args(["-d", "2 hours ago"]).arg(lock).status();
+    assert!(aged.unwrap().success());
+    stage.check(output, "git.index-lock-stale", &["rm .git/config.lock"]);
+}
+
+#[test]
+fn a_script_that_cannot_be_run_is_told_by_what_is_wrong_with_it() {
+    let stage = Stage::new(&[
+        ("windows.sh", "#!/bin/sh\r\necho\r\n"),
+        ("gone.sh", "#!/opt/gone/python3\n"),
+        ("plain.sh", "#!/bin/sh\n"),
+    ]);
+    let none: &[&str] = &[];
+    for (script, rule, remedies) in [
+        ("windows.sh", "script.windows-lines", &["sed -i 's/\\r$//' ./windows.sh"][..]),
+        ("gone.sh", "script.interpreter", none),
+        ("nonsuch.sh", "program.path-missing", none),
+    ] {
+        let started = format!("`./{script}` cannot be run: No such file or directory (os error 2)");
+        let by_shell = format!("sh: 1: ./{script}: not found");
+        for output in [started, by_shell] {
+            stage.check(("./run", &output, 127), rule, remedies);
+        }
+    }
+}
+
+#[test]
+fn a_file_that_is_not_there_is_told_with_the_directory_that_it_lacks() {
+    let stage = Stage::new(&[("build.py", "")]);
+    let output = "FileNotFoundError: [Errno 2] No such file or directory: 'out/x.txt'";
+    stage.check(("python3 build.py", output, 1), "path.directory-missing", &["mkdir -p out"]);
+    stage.write("out/y.txt", "");
+    stage.check(("python3 build.py", output, 1), "path.missing", &[]);
+}
+
+#[test]
+fn a_submodule_that_was_not_fetched_is_named() {
+    let modules = "[submodule \"l\"]\n\tpath = vendor/lib\n\turl = ../l\n";
+    let stage = Stage::new(&[(".gitmodules", modules)]);
+    let output = ("make", "cc1: fatal error: vendor/lib/seven.c: No such file or directory\n", 2);
+    stage.check(output, "git.submodule", &[]);
+    stage.write("vendor/lib/other.c", "");
+    let found = stage.diagnose(output.0, output.1, output.2);
+    assert_ne!(found.rule.as_deref(), Some("git.submodule"), "{found:?}");
 }

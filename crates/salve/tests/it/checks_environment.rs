@@ -4,7 +4,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 
-use crate::heal::{Ward, git};
+use crate::heal::{Visit, Ward, git};
 
 /// Fills more of Node's heap than a small one holds.
 const HUNGRY: &str = "\
@@ -115,4 +115,44 @@ fn what_may_pass_is_not_tried_again_and_again_without_any_change() {
     ward.heal(&["--", "sh", "busy.sh"]).expect(3, &["needs you"]);
     let runs = ward.read("../runs").lines().count();
     assert!((2..=4).contains(&runs), "it ran {runs} times");
+}
+
+/// Is stricter where `CI` is set, as many tools are.
+const STRICT: &str = "\
+if [ -n \"$CI\" ]; then echo 'Treating warnings as errors because process.env.CI = true.'; exit 1; fi
+echo 'compiled with warnings'
+";
+
+#[test]
+fn a_check_that_only_the_ci_variable_makes_red_runs_without_it() {
+    let ward = Ward::new();
+    ward.project.write("strict.sh", STRICT);
+    let check = ["--", "sh", "strict.sh"];
+    let visit = ward.heal(&check);
+    visit.expect(0, &["check.ci", "compiled with warnings", "set for this run only: CI="]);
+    // Where somebody else sets it, it is meant.
+    let output = ward.command(&check).env("CI", "true").output().unwrap();
+    Visit::of(&output).expect(3, &["Treating warnings as errors"]);
+    let settings = "[checks.strict]\ncommand = \"sh strict.sh\"\nenv = { CI = \"1\" }\n";
+    ward.project.write("salve.toml", settings);
+    ward.heal(&["strict"]).expect(3, &["Treating warnings as errors"]);
+    ward.project.write("salve.toml", settings.replace("\"1\"", "\"\""));
+    ward.heal(&["strict"]).expect(0, &["green"]);
+}
+
+#[test]
+fn a_check_of_a_project_whose_checks_are_being_healed_is_run_as_it_is() {
+    let ward = Ward::new();
+    ward.project.write("inner.sh", "echo inner; exit 4\n");
+    let salve = env!("CARGO_BIN_EXE_salve");
+    let inner = |options: &str| {
+        let outer = format!("'{salve}' heal {options} -- sh inner.sh; echo \"it ended by $?\"\n");
+        ward.project.write("outer.sh", outer);
+        ward.heal(&["--", "sh", "outer.sh"])
+    };
+    let visit = inner("");
+    visit.expect(0, &["another salve heals", "only run, and not healed", "inner\n", "ended by 4"]);
+    let visit = inner("--json");
+    visit.expect(0, &["\"kind\":\"result\"", "\"exitCode\":4", "it ended by 4"]);
+    ward.assert_users_work_is_intact();
 }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::git;
+use super::{git, submodules};
 
 /// How many deleted files are compared with the output. A branch that removes more of them at once
 /// was not left behind by a slip.
@@ -11,7 +11,9 @@ const MOST: usize = 200;
 /// Returns the deleted files that the output names, by path, as an import or as a module.
 pub(super) fn named(root: &Path, output: &str) -> Vec<String> {
     let deleted = git::deleted(root, MOST);
-    deleted.into_iter().filter(|path| is_named(path, output)).collect()
+    let submodules = submodules::paths(root);
+    let is_file = |path: &String| !submodules.contains(path);
+    deleted.into_iter().filter(|path| is_file(path) && is_named(path, output)).collect()
 }
 
 /// Returns whether the output speaks of the file: its path, its path without ending as an import
@@ -41,7 +43,7 @@ fn is_named(path: &str, output: &str) -> bool {
 }
 
 /// Returns whether the text has the word with nothing of a name or path at either side.
-fn contains_word(text: &str, word: &str) -> bool {
+pub(super) fn contains_word(text: &str, word: &str) -> bool {
     let part = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
     text.match_indices(word).any(|(at, _)| {
         let before = text[..at].chars().next_back();

@@ -9,6 +9,7 @@ mod path;
 pub(super) mod procs;
 mod python;
 pub(super) mod sqlite;
+mod submodules;
 mod variables;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -22,7 +23,7 @@ use salve_core::playbook::{
 
 pub(super) use git::is_tracked;
 
-use super::Ask;
+use super::{Ask, SETS_CI};
 use crate::files::{FileKind, read_text};
 
 /// Files that show what belongs into a `.env`.
@@ -57,10 +58,13 @@ pub fn look(ask: &Ask<'_>, seen: &ObservedFailure<'_>) -> ProjectFacts {
             .as_ref()
             .map(|p| python::programs(ask, p, &clues))
             .unwrap_or_default(),
+        submodules: submodules::named(ask.root, seen.output),
         deleted: deleted::named(ask.root, seen.output),
         sqlite: sqlite::local(ask, seen.output),
         heap: heap::room(ask, seen.output),
+        sets_ci: ask.env.iter().any(|(name, _)| name == SETS_CI),
         node_env: ask.variable("NODE_ENV").and_then(|name| name.into_string().ok()),
+        wanted_variables: variables::wanted(ask, &clues.variables, &example_variables),
         unset_variables: variables::unset(ask, seen.output, &example_variables),
         node,
         python,
@@ -202,8 +206,17 @@ fn disk(ask: &Ask<'_>, clues: &Clues) -> Option<Disk> {
     });
     let usual = [ask.root.to_path_buf(), std::env::temp_dir()].into_iter();
     let home = ask.variable("HOME").map(PathBuf::from);
-    let usual = usual.chain(home).filter_map(|place| room(&place));
+    let usual = usual.chain(home).chain(mounted_below(ask.root)).filter_map(|place| room(&place));
     named.min_by_key(|disk| disk.free).or_else(|| fullest(usual))
+}
+
+/// Returns where other file systems are mounted inside a directory.
+fn mounted_below(root: &Path) -> Vec<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    // The kernel writes a space in a path as `\040`.
+    let places = table.lines().filter_map(|line| line.split(' ').nth(4));
+    let places = places.map(|place| PathBuf::from(place.replace("\\040", " ")));
+    places.filter(|place| place.starts_with(root) && place != root).collect()
 }
 
 /// Returns one that is full, else the one with the least room.

@@ -37,9 +37,7 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
         has_place: top.join("node_modules").symlink_metadata().is_ok(),
         declared: declared(&manifest),
         scripts: strings(manifest.get("scripts")),
-        linked_bins: names(&top.join("node_modules/.bin"))
-            .chain(names(&dir.join("node_modules/.bin")))
-            .collect(),
+        linked_bins: programs(&top).chain(programs(&dir)).collect(),
         wanted: wanted(&dir, &manifest),
         build_records: names(&dir).filter(|name| name.ends_with(".tsbuildinfo")).collect(),
         has_vite_cache: ask.dir.join("node_modules/.vite").is_dir(),
@@ -123,6 +121,13 @@ fn declared(manifest: &Value) -> BTreeMap<String, String> {
 fn names(dir: &Path) -> impl Iterator<Item = String> + use<> {
     let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().into_string().ok())
+}
+
+/// Returns the programs linked in a directory's `node_modules/.bin`; a link whose package is gone
+/// brings none.
+fn programs(dir: &Path) -> impl Iterator<Item = String> + use<> {
+    let place = dir.join("node_modules/.bin");
+    names(&place).filter(move |name| place.join(name).exists())
 }
 
 /// Returns whether a `node_modules` has packages in it; tools leave caches in an empty one.

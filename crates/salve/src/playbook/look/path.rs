@@ -1,13 +1,14 @@
 //! What is at a path that a failure names.
 
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Component, Path, PathBuf};
 
-use salve_core::playbook::{PathKind, PathState};
+use salve_core::playbook::{PathKind, PathState, UnfitScript};
 
 use super::super::Ask;
-use super::{git, name_of, procs, relative};
+use super::{find, git, name_of, procs, relative};
 
 /// Endings that an import leaves out.
 const ENDINGS: &[&str] =
@@ -50,8 +51,33 @@ pub(super) fn state(ask: &Ask<'_>, name: &str) -> PathState {
         } else {
             Default::default()
         },
+        unfit: match kind {
+            PathKind::File(_) if inside.is_some() => unfit(&path),
+            PathKind::File(_) | PathKind::Missing | PathKind::Directory | PathKind::Other => None,
+        },
         inside,
     }
+}
+
+/// Returns why the system cannot run a script, by its first line.
+fn unfit(path: &Path) -> Option<UnfitScript> {
+    /// What the kernel reads of a script's first line.
+    const MOST: u64 = 256;
+    let mut head = Vec::new();
+    fs::File::open(path).ok()?.take(MOST).read_to_end(&mut head).ok()?;
+    let line = head.split(|byte| *byte == b'\n').next()?.strip_prefix(b"#!")?;
+    if line.ends_with(b"\r") {
+        return Some(UnfitScript::WindowsLines);
+    }
+    let line = String::from_utf8_lossy(line);
+    let mut words = line.split_whitespace();
+    let program = words.next()?;
+    if !program.starts_with('/') || !Path::new(program).exists() {
+        return Some(UnfitScript::NoInterpreter(program.to_owned()));
+    }
+    let by_env = program.ends_with("/env");
+    let named = words.find(|word| !word.starts_with('-') && !word.contains('='))?;
+    (by_env && find(named).is_none()).then(|| UnfitScript::NoInterpreter(named.to_owned()))
 }
 
 /// Resolves `.` and `..` by name.
@@ -65,4 +91,30 @@ fn plain(path: &Path) -> PathBuf {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_that_the_system_cannot_run_is_known_by_its_first_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let missing = |name: &str| Some(UnfitScript::NoInterpreter(name.to_owned()));
+        let rows = [
+            ("#!/bin/sh\necho\n", None),
+            ("#!/bin/sh -e\n", None),
+            ("#!/usr/bin/env sh\n", None),
+            ("#!/usr/bin/env -S sh -e\n", None),
+            ("echo\r\n", None),
+            ("#!/bin/sh\r\necho\r\n", Some(UnfitScript::WindowsLines)),
+            ("#!/opt/gone/python3\n", missing("/opt/gone/python3")),
+            ("#!/usr/bin/env no-such-program-here\n", missing("no-such-program-here")),
+        ];
+        for (text, want) in rows {
+            let path = dir.path().join("run.sh");
+            fs::write(&path, text).unwrap();
+            assert_eq!(unfit(&path), want, "{text:?}");
+        }
+    }
 }

@@ -74,14 +74,34 @@ pub(super) fn unset(ask: &Ask<'_>, output: &str, example: &BTreeSet<String>) -> 
     if wanted.is_empty() {
         wanted = in_code(ask.root);
     }
+    wanted.retain(|name| !USUAL.contains(&name.as_str()));
+    without_set(ask, wanted).into_iter().take(TOLD).collect()
+}
+
+/// Returns those of the variables that a failure names which the example or the code wants and
+/// nothing sets.
+pub(super) fn wanted(
+    ask: &Ask<'_>,
+    named: &BTreeSet<String>,
+    example: &BTreeSet<String>,
+) -> BTreeSet<String> {
+    let mut open = without_set(ask, named.clone());
+    if !open.iter().all(|name| example.contains(name)) {
+        let code = in_code(ask.root);
+        open.retain(|name| example.contains(name) || code.contains(name));
+    }
+    open
+}
+
+/// Returns the variables that neither the subject's environment nor its `.env` sets.
+fn without_set(ask: &Ask<'_>, mut names: BTreeSet<String>) -> BTreeSet<String> {
     let own = read_text(&ask.dir.join(".env"), FileKind::Settings).unwrap_or_default();
     let set: BTreeSet<&str> = own.lines().filter_map(name_of).collect();
-    let is_unset = |name: &String| {
-        !set.contains(name.as_str())
-            && ask.variable(name).is_none_or(|value| value.is_empty())
-            && !USUAL.contains(&name.as_str())
-    };
-    wanted.into_iter().filter(is_unset).take(TOLD).collect()
+    names.retain(|name| {
+        let is_empty = || ask.variable(name).is_none_or(|value| value.is_empty());
+        !set.contains(name.as_str()) && is_empty()
+    });
+    names
 }
 
 /// Returns the name that a line of an environment file sets.
