@@ -360,12 +360,12 @@ def _(it):
                               '{"vitest":"3.2.4","jest":"29.7.0"}}',
               "one.test.js": "import { expect, test } from 'vitest';\ntest('a', () => { "
                              "expect({ v: 1 }).toMatchSnapshot(); });\n",
-              "jest/one.test.cjs": "test('a', () => { expect({ v: 1 }).toMatchSnapshot(); });\n",
+              "jest/one.jest.cjs": "test('a', () => { expect({ v: 1 }).toMatchSnapshot(); });\n",
               ".gitignore": IGNORED})
     it.sh("npm install --no-audit --no-fund")
     it.commit()
     it.salve("heal", "--", "npx", "vitest", "run", says=["check.ci", "set for this run only: CI="])
-    it.salve("heal", "--", "npx", "jest", "--testMatch", "**/*.test.cjs", says=["check.ci"])
+    it.salve("heal", "--", "npx", "jest", "--testMatch", "**/*.jest.cjs", says=["check.ci"])
     it.sh("sed -i 's/v: 1/v: 2/' one.test.js")
     it.salve("heal", "--", "npx", "vitest", "run", code=3, says=["The test fails"], never=["check.ci"])
 
@@ -418,6 +418,7 @@ def _(it):
 def _(it):
     it.sh("git init -q ../lib && cd ../lib && echo 'int seven(void);' > seven.h && git add -A && "
           "git -c user.name=ada -c user.email=ada@example.com commit -qm one")
+    it.sh("git init -q .")
     it.sh("git -c protocol.file.allow=always submodule add -q ../lib vendor/lib")
     it.write({"Makefile": "test:\n\tcc -Ivendor/lib -c t.c -o t.o\n",
               "t.c": '#include "seven.h"\n', "run.sh": "#!/bin/sh\r\necho ok\r\n"})

@@ -28,10 +28,12 @@ pub(super) fn paths(root: &Path) -> Vec<String> {
     text.lines().filter_map(path).filter(|path| !path.is_empty() && is_inside(path)).collect()
 }
 
-/// Returns whether the output speaks of the submodule: its path, or its name as Python imports it.
+/// Returns whether the output speaks of the submodule: its path, also right behind the option of a
+/// compiler, or its name as Python imports it.
 fn is_named(path: &str, output: &str) -> bool {
     let name = path.rsplit('/').next().unwrap_or(path);
-    contains_word(output, path) || output.contains(&format!("No module named '{name}'"))
+    let other = [format!("-I{path}"), format!("-L{path}"), format!("No module named '{name}'")];
+    contains_word(output, path) || other.iter().any(|one| output.contains(one))
 }
 
 #[cfg(test)]
@@ -50,6 +52,7 @@ mod tests {
             ("fatal error: vendor/lib/seven.c: No such file", vec!["vendor/lib"]),
             ("fatal error: vendor/there/x.c: No such file", vec![]),
             ("fatal error: vendor/library/x.c: No such file", vec![]),
+            ("cc -Ivendor/lib -c t.c -o t.o", vec!["vendor/lib"]),
             ("ModuleNotFoundError: No module named 'lib'", vec!["vendor/lib"]),
         ];
         for (output, want) in rows {
