@@ -525,4 +525,15 @@ impl JobQueue for InMemory {
     fn withdraw(&self, job: JobId) -> Result<bool, StoreError> {
         Ok(self.change_job(job, |row| row.withdraw().then_some(())).is_some())
     }
+
+    fn forget(&self, job: JobId) -> Result<bool, StoreError> {
+        let mut content = self.content();
+        let is_held = |row: &QueuedJob| row.job == job && row.state == QueueState::Claimed;
+        if content.jobs.iter().any(is_held) {
+            return Ok(false);
+        }
+        content.jobs.retain(|row| row.job != job);
+        content.artifacts.retain(|(of, _), _| *of != job);
+        Ok(true)
+    }
 }

@@ -44,6 +44,9 @@ pub trait JobQueue {
 
     /// Calls a job off that no worker has; tells whether there was one.
     fn withdraw(&self, job: JobId) -> Result<bool, StoreError>;
+
+    /// Removes a job with all that was kept of it, unless a worker has it; tells whether it is gone.
+    fn forget(&self, job: JobId) -> Result<bool, StoreError>;
 }
 
 /// The right to a job: the last claim of it counts, all others are fenced.

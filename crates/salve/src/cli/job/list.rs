@@ -182,7 +182,10 @@ fn remove(runs: &[String], out: &Output) -> Result<Exit, CliError> {
         if folder.is_kept() {
             let _right = right_to(&store, &id)?;
             // Nobody could run it any more.
-            store.queue().withdraw(of.id())?;
+            if !store.queue().forget(of.id())? {
+                return Err(CliError::failed(format!("a worker has the job {id}"))
+                    .hint(format!("salve control {id} cancel")));
+            }
             folder.remove(store.project()).map_err(|error| {
                 CliError::failed(format!("cannot remove {}", folder.dir().display())).because(error)
             })?;

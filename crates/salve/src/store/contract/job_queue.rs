@@ -151,6 +151,26 @@ fn a_job_that_loses_its_workers_again_and_again_is_dead() {
 }
 
 #[test]
+fn a_job_that_is_forgotten_leaves_nothing_and_one_that_is_held_stays() {
+    for_every_engine(|bench| {
+        let store = bench.open();
+        let queue = store.queue();
+        queue.submit(job(1), "", terms(LONG)).unwrap();
+        queue.submit(job(2), "", terms(LONG)).unwrap();
+        let held = claim(&store, LONG).token;
+        let patch = |bytes| [JobArtifact { name: "step-0000.patch".to_owned(), bytes }];
+        queue.checkpoint(held, &patch(vec![1])).unwrap();
+        assert!(!queue.forget(job(1)).unwrap(), "a worker has it");
+        assert_eq!(queue.finish(held, ClaimEnd::Done).unwrap(), ClaimStanding::Held);
+        assert!(queue.forget(job(1)).unwrap() && queue.forget(job(1)).unwrap());
+        assert_eq!(queue.artifact(job(1), "step-0000.patch").unwrap(), None);
+        assert_eq!(queue.checkpoint(held, &patch(vec![2])).unwrap(), ClaimStanding::Fenced);
+        assert!(!queue.requeue(job(1)).unwrap());
+        assert_eq!(claim(&store, LONG).token.job, job(2), "others stay");
+    });
+}
+
+#[test]
 fn what_waits_for_a_person_or_was_called_off_is_not_claimed() {
     for_every_engine(|bench| {
         let store = bench.open();

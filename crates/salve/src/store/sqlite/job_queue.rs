@@ -112,6 +112,20 @@ impl JobQueue for SqliteQueue {
     fn withdraw(&self, job: JobId) -> Result<bool, StoreError> {
         self.change(job, |row, _| row.withdraw())
     }
+
+    fn forget(&self, job: JobId) -> Result<bool, StoreError> {
+        self.database.write_tables(Durability::Power, |tx| {
+            if load_job(tx, job)?.is_some_and(|row| row.state == QueueState::Claimed) {
+                return Ok(false);
+            }
+            for sql in
+                ["DELETE FROM job_artifact WHERE job = ?1", "DELETE FROM job_queue WHERE job = ?1"]
+            {
+                tx.prepare_cached(sql)?.execute([job_key(job)])?;
+            }
+            Ok(true)
+        })
+    }
 }
 
 impl SqliteQueue {
