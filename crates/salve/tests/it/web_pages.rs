@@ -141,7 +141,9 @@ fn a_job_is_seen_and_controlled_as_the_spec_says() {
     let retry = json!({ "action": "retry_step" });
     assert_eq!(page.post(&path, &token(&works.project, "viewer"), &retry).status, 403);
     let unknown = json!({ "action": "resume_from_step", "stepId": "no such step" });
-    assert_eq!(page.post(&path, &session, &unknown).status, 400);
+    let refused = page.post(&path, &session, &unknown);
+    assert_eq!(refused.status, 400);
+    assert!(format!("{refused:?}").contains("0 step-0, 1 step-1"), "{refused:?}");
     let beyond = json!({ "action": "pause", "stepIndex": 1 });
     assert_eq!(page.post(&path, &session, &beyond).status, 400, "only one order names a step");
     let back = page.post(&path, &session, &json!({ "action": "resume_from_step", "stepIndex": 0 }));

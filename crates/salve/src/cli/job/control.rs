@@ -8,7 +8,7 @@ use salve_core::job::{Job, job_state};
 use super::super::answer::{refuse_agents, speaker};
 use super::super::{CliError, Exit, Output, project};
 use super::wanted;
-use crate::subjects::job::{JobOrderError, order_job, step_named};
+use crate::subjects::job::{JobOrderError, order_job, step_named, steps_in_words};
 
 /// Arguments of `salve control`.
 #[derive(Debug, clap::Args)]
@@ -83,16 +83,12 @@ fn order(args: &Args, of: &Job) -> Result<JobOrder, CliError> {
 
 /// Returns the step that is named, by its id or its number.
 fn step(args: &Args, of: &Job) -> Result<u32, CliError> {
-    let steps = &of.terms().steps;
-    let known = || {
-        let known = steps.iter().enumerate().map(|(at, step)| format!("{at} {}", step.id));
-        format!("the steps are: {}", known.collect::<Vec<_>>().join(", "))
-    };
     let Some(word) = &args.step else {
-        return Err(CliError::usage("resume_from_step needs a step").hint(known()));
+        return Err(CliError::usage("resume_from_step needs a step").hint(steps_in_words(of)));
     };
-    step_named(of, word)
-        .ok_or_else(|| CliError::usage(format!("there is no step `{word}`")).hint(known()))
+    step_named(of, word).ok_or_else(|| {
+        CliError::usage(format!("there is no step `{word}`")).hint(steps_in_words(of))
+    })
 }
 
 fn refused(of: &Job, error: JobOrderError) -> CliError {

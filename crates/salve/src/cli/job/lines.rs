@@ -262,7 +262,7 @@ fn next_in_words(class: FailureClass, strategy: HealStrategy) -> &'static str {
         (HealStrategy::QueueRetry, _) => "no attempt is left",
         (HealStrategy::OperatorRequest, _) => "a rule or a permission forbids it",
         (HealStrategy::None, FailureClass::DeterministicRepo) => {
-            "the repository is in the way: another attempt would not help"
+            "the repository is in the way: another attempt alone would not help"
         }
         (
             HealStrategy::None,
@@ -270,7 +270,7 @@ fn next_in_words(class: FailureClass, strategy: HealStrategy) -> &'static str {
             | FailureClass::StuckNoProgress
             | FailureClass::DeterministicContract
             | FailureClass::DeterministicPolicy,
-        ) => "another attempt would not help",
+        ) => "another attempt alone would not help",
     }
 }
 

@@ -30,6 +30,13 @@ pub fn step_named(of: &Job, word: &str) -> Option<u32> {
     by_id.or_else(by_number).and_then(|at| u32::try_from(at).ok())
 }
 
+/// Returns the steps of a job as they can be named.
+pub fn steps_in_words(of: &Job) -> String {
+    let steps = of.terms().steps.iter().enumerate();
+    let known: Vec<String> = steps.map(|(at, step)| format!("{at} {}", step.id)).collect();
+    format!("the steps are: {}", known.join(", "))
+}
+
 /// What came of an order that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct JobOrderTaken {

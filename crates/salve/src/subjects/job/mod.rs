@@ -33,7 +33,7 @@ use salve_core::job::Job;
 use salve_core::scrub::Scrubbed;
 use sha2::Digest as _;
 
-pub use control::{JobOrderError, JobOrderTaken, order_job, step_named};
+pub use control::{JobOrderError, JobOrderTaken, order_job, step_named, steps_in_words};
 pub use files::{JobFolder, StepRecord};
 pub use spec::{
     JobFile, JobSection, ReviewerEntry, SpecError, StepEntry, StepLimits, VerifyEntry, job_schema,

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::{Decided, json, parse, written};
 use crate::heal::loops;
-use crate::subjects::job::{JobOrderError, order_job, step_named};
+use crate::subjects::job::{JobOrderError, order_job, step_named, steps_in_words};
 use crate::web::AppState;
 use crate::web::access::Visitor;
 use crate::web::pages::ViewQuery;
@@ -75,7 +75,12 @@ impl ControlRequest {
             JobControlWord::ResumeFromStep => {
                 let index = self.step_index.map(|index| index.to_string());
                 let word = self.step_id.as_deref().or(index.as_deref()).unwrap_or_default();
-                let missing = || HttpProblem::bad_request("resume_from_step needs a known step");
+                let missing = || {
+                    let known = steps_in_words(of);
+                    HttpProblem::bad_request(format!(
+                        "resume_from_step needs a known step; {known}"
+                    ))
+                };
                 JobOrder::ResumeFromStep { step: step_named(of, word).ok_or_else(missing)? }
             }
         })

@@ -81,6 +81,9 @@ fn job_card(job: &JobRow) -> Markup {
             @if !job.is_driven && state.status != JobStatus::Completed {
                 p.dim { "No salve runs it now; go on with " code { "salve resume " (state.run_id.short()) } }
             }
+            @if state.status == JobStatus::Completed {
+                p.dim { "Take its result over with " code { "salve jobs take " (state.run_id.short()) } }
+            }
             p.dim { code { (visible(&job.files)) } }
         }
     }
