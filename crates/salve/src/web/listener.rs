@@ -6,8 +6,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::{Extension, Router};
+use axum::Router;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::Service;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
@@ -40,27 +43,44 @@ pub(super) async fn accept_connections(listener: TcpListener, app: Router) {
                 continue;
             }
         };
-        let ends = stream.local_addr().map(|server| ConnectionEnds { client, server });
         // Without them nothing is decided by this connection.
-        let app = match ends {
-            Ok(ends) => app.clone().layer(Extension(ends)),
-            Err(_) => app.clone(),
-        };
+        let ends = stream.local_addr().ok().map(|server| ConnectionEnds { client, server });
+        let service = ConnectionService { app: TowerToHyperService::new(app.clone()), ends };
         tokio::spawn(async move {
-            serve_connection(stream, app).await;
+            serve_connection(stream, service).await;
             drop(place);
         });
     }
 }
 
-async fn serve_connection(stream: TcpStream, app: Router) {
+/// What one connection asks; every request is told whose it is.
+///
+/// A layer would do the same, and copy every route for every connection.
+struct ConnectionService {
+    app: TowerToHyperService<Router>,
+    ends: Option<ConnectionEnds>,
+}
+
+impl Service<Request<Incoming>> for ConnectionService {
+    type Response = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Response;
+    type Error = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Error;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        if let Some(ends) = self.ends {
+            request.extensions_mut().insert(ends);
+        }
+        self.app.call(request)
+    }
+}
+
+async fn serve_connection(stream: TcpStream, service: ConnectionService) {
     // Without these the connection only lives longer than it should.
     let _ = stream.set_nodelay(true);
     #[cfg(target_os = "linux")]
     let _ = rustix::net::sockopt::set_tcp_user_timeout(&stream, STALL_MS);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT).max_buf_size(HEAD_BYTES);
-    let service = TowerToHyperService::new(app);
     // What goes wrong on a connection concerns its client alone.
     let _ = builder.serve_connection(TokioIo::new(stream), service).await;
 }

@@ -7,7 +7,7 @@
 //! **Invariant:** every entry is told once to a client that reconnects with the last id it saw.
 
 use std::convert::Infallible;
-use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
@@ -16,17 +16,16 @@ use axum::http::HeaderMap;
 use axum::response::sse::{Event, KeepAlive, Sse};
 use axum::routing::get;
 use futures_util::stream::{self, Stream, StreamExt as _};
-use salve_core::event::Entry;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::AppState;
 use super::access::Visitor;
+use super::live_feed::{JournalLines, SectionNews, SectionText, StreamTurn};
 use super::pages::{PageView, ViewQuery};
 use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
 use super::views::{ProjectReader, ViewError};
-use crate::store::to_line;
 
 /// How long changes are gathered before a section is sent again.
 pub(super) const GATHER: Duration = Duration::from_millis(80);
@@ -37,8 +36,21 @@ pub(super) const LOOK: Duration = Duration::from_secs(5);
 /// How long one stream lasts; the client comes back, and shows again that it may.
 pub(super) const LIFE: Duration = Duration::from_secs(30 * 60);
 
-/// How many entries are sent at once.
-const BATCH: usize = 500;
+/// How much longer changes are gathered for each stream there is: what is sent to thousands is sent
+/// less often, so that others have their turn.
+const GATHER_PER_STREAM: Duration = Duration::from_micros(400);
+
+/// The streams that are open; each holds one of these.
+#[derive(Clone, Debug, Default)]
+pub(super) struct OpenStreams(Arc<()>);
+
+impl OpenStreams {
+    /// Waits until changes are gathered.
+    async fn gather(&self) {
+        let others = u32::try_from(Arc::strong_count(&self.0)).unwrap_or(u32::MAX);
+        tokio::time::sleep(GATHER + GATHER_PER_STREAM.saturating_mul(others)).await;
+    }
+}
 
 /// Returns the routes of the streams.
 pub(super) fn routes() -> Router<AppState> {
@@ -94,6 +106,8 @@ async fn section_stream(
         shown: None,
         waiting: None,
         repairs: None,
+        is_behind: false,
+        streams: state.streams.clone(),
         ends: Instant::now() + LIFE,
     };
     let batches = stream::unfold(section, LiveSection::next);
@@ -114,17 +128,10 @@ struct LiveSection {
     waiting: Option<usize>,
     /// The hash of how repairs stand, as the client knows it.
     repairs: Option<u64>,
+    /// Whether the journal had more than what the client was told.
+    is_behind: bool,
+    streams: OpenStreams,
     ends: Instant,
-}
-
-/// What is new for one client.
-struct SectionNews {
-    notices: String,
-    has_notices: bool,
-    read_to: u64,
-    waiting: usize,
-    repairs: String,
-    html: Result<String, ViewError>,
 }
 
 impl LiveSection {
@@ -136,9 +143,11 @@ impl LiveSection {
             }
             self.changes.mark_unchanged();
             let (view, heard_to) = (self.view.clone(), self.heard_to);
-            let Ok(Ok(news)) =
-                self.handle.ask(move |reader| section_news(reader, &view, heard_to)).await
-            else {
+            let turn = if self.shown.is_none() { StreamTurn::First } else { StreamTurn::Later };
+            let news = self.handle.ask_feed(move |feed, reader, crowd| {
+                feed.section_news(reader, &view, heard_to, (turn, crowd))
+            });
+            let Ok(Ok(news)) = news.await else {
                 // The journal is busy or being mended.
                 tokio::time::sleep(LOOK).await;
                 continue;
@@ -155,12 +164,16 @@ impl LiveSection {
         if Instant::now() >= self.ends {
             return false;
         }
+        if self.is_behind {
+            self.streams.gather().await;
+            return true;
+        }
         tokio::select! {
             changed = self.changes.changed() => {
                 if changed.is_err() {
                     return false;
                 }
-                tokio::time::sleep(GATHER).await;
+                self.streams.gather().await;
             }
             () = tokio::time::sleep(self.view.look()) => {}
         }
@@ -169,52 +182,30 @@ impl LiveSection {
 
     fn events(&mut self, news: SectionNews) -> Vec<Event> {
         let mut events = Vec::new();
+        self.is_behind = news.is_behind;
         if news.read_to > self.heard_to || self.shown.is_none() {
             self.heard_to = news.read_to;
-            let name = if news.has_notices { "notices" } else { "heard" };
+            let name = if news.notices.is_some() { "notices" } else { "heard" };
+            let notices = news.notices.as_deref().unwrap_or("[]");
             let id = news.read_to.to_string();
-            events.push(Event::default().event(name).id(id).data(news.notices));
+            events.push(Event::default().event(name).id(id).data(notices));
         }
         if self.waiting.replace(news.waiting) != Some(news.waiting) {
             events.push(Event::default().event("waiting").data(news.waiting.to_string()));
         }
-        let repairs = hash_of(&news.repairs);
-        if self.repairs.replace(repairs) != Some(repairs) {
-            events.push(Event::default().event("repairs").data(news.repairs));
+        let repairs = news.repairs;
+        if self.repairs.replace(repairs.hash) != Some(repairs.hash) {
+            events.push(Event::default().event("repairs").data(&repairs.text));
         }
-        let (name, data) = match news.html {
-            Ok(html) => ("section", html),
-            Err(error) => ("problem", error.to_string()),
+        let (name, section) = match news.section {
+            SectionText::Html(html) => ("section", html),
+            SectionText::Problem(problem) => ("problem", problem),
         };
-        let hash = hash_of(&(name, &data));
-        if self.shown != Some(hash) {
-            self.shown = Some(hash);
-            events.push(Event::default().event(name).data(data));
+        if self.shown.replace(section.hash) != Some(section.hash) {
+            events.push(Event::default().event(name).data(&section.text));
         }
         events
     }
-}
-
-fn hash_of(value: &impl Hash) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    value.hash(&mut hasher);
-    hasher.finish()
-}
-
-fn section_news(
-    reader: &mut ProjectReader,
-    view: &PageView,
-    heard_to: u64,
-) -> Result<SectionNews, ViewError> {
-    let (notices, read_to) = reader.notices_after(heard_to)?;
-    Ok(SectionNews {
-        has_notices: !notices.is_empty(),
-        notices: serde_json::to_string(&notices).unwrap_or_default(),
-        read_to,
-        waiting: reader.waiting()?,
-        repairs: reader.repair_status()?,
-        html: view.render(reader).map(|html| html.into_string()),
-    })
 }
 
 /// Where a client of the journal wants to begin.
@@ -236,9 +227,16 @@ async fn journal_events(
         None => handle.ask(ProjectReader::last_seq).await?.map_err(ViewError::from)?,
     };
     let changes = handle.last_seq();
-    let journal = LiveJournal { handle, changes, after, ends: Instant::now() + LIFE };
+    let (streams, ends) = (state.streams.clone(), Instant::now() + LIFE);
+    let journal = LiveJournal { handle, changes, after, streams, ends };
     let batches = stream::unfold(journal, LiveJournal::next);
-    let events = batches.flat_map(|batch| stream::iter(batch.into_iter().map(Ok)));
+    // Many streams hold the same lines; each line is copied when its client takes it.
+    let events = batches.flat_map(|lines| {
+        stream::iter((0..lines.len()).filter_map(move |at| {
+            let (seq, line) = lines.get(at)?;
+            Some(Ok(Event::default().event("entry").id(seq.to_string()).data(line)))
+        }))
+    });
     Ok(Sse::new(events).keep_alive(KeepAlive::default()))
 }
 
@@ -247,30 +245,30 @@ struct LiveJournal {
     handle: ProjectHandle,
     changes: watch::Receiver<u64>,
     after: u64,
+    streams: OpenStreams,
     ends: Instant,
 }
 
 impl LiveJournal {
-    async fn next(mut self) -> Option<(Vec<Event>, Self)> {
+    async fn next(mut self) -> Option<(JournalLines, Self)> {
         loop {
             self.changes.mark_unchanged();
             let after = self.after;
-            let read = self.handle.ask(move |reader| reader.entries_after(after, BATCH)).await;
-            if let Ok(Ok(entries)) = read
-                && let Some(last) = entries.last()
+            let read = self.handle.ask_feed(move |feed, reader, _| feed.lines_after(reader, after));
+            if let Ok(Ok(lines)) = read.await
+                && let Some((last, _)) = lines.last()
             {
-                self.after = last.seq;
-                let event = |entry: &Entry| {
-                    let seq = entry.seq.to_string();
-                    Event::default().event("entry").id(seq).data(to_line(entry))
-                };
-                return Some((entries.iter().map(event).collect(), self));
+                self.after = *last;
+                return Some((lines, self));
             }
             if Instant::now() >= self.ends {
                 return None;
             }
             tokio::select! {
-                changed = self.changes.changed() => changed.ok()?,
+                changed = self.changes.changed() => {
+                    changed.ok()?;
+                    self.streams.gather().await;
+                }
                 () = tokio::time::sleep(LOOK) => {}
             }
         }

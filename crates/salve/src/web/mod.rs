@@ -17,6 +17,7 @@ mod decide;
 mod dev_page;
 mod listener;
 mod live;
+mod live_feed;
 mod metrics;
 mod openapi;
 mod page_client;
@@ -46,6 +47,7 @@ pub use project_handle::WatchedProject;
 use crate::page_access::{AccessError, AccessFile};
 use access::AccessList;
 use dev_page::ReportBudget;
+use live::OpenStreams;
 use project_handle::ProjectHandle;
 use security::AllowedHosts;
 use tools::NamedTools;
@@ -113,6 +115,7 @@ struct AppState {
     access: Arc<AccessList>,
     person: Scrubbed,
     reports: Arc<ReportBudget>,
+    streams: OpenStreams,
 }
 
 impl AppState {
@@ -148,8 +151,8 @@ impl PreparedPage {
         let tools = named.map(|(of, route)| NamedTools { project: of.name.clone(), route });
         let tools = tools.collect();
         let access = Arc::new(AccessList::new(access));
-        let reports = Arc::default();
-        let state = AppState { projects: handles.into(), access, person, reports };
+        let (reports, streams) = (Arc::default(), OpenStreams::default());
+        let state = AppState { projects: handles.into(), access, person, reports, streams };
         let app = router(state, tools, AllowedHosts::of(address, public.as_ref()));
         let address = PageAddress { link: format!("{url}#code={code}"), url };
         Ok(Self { runtime, listener, app, address })

@@ -1,8 +1,9 @@
 //! The way from many requests to the one thread that owns a project's store.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
+use std::fmt;
 use std::path::PathBuf;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
@@ -11,6 +12,7 @@ use axum::routing::MethodRouter;
 use salve_core::scrub::Scrubber;
 use tokio::sync::{oneshot, watch};
 
+use super::live_feed::LiveFeed;
 use super::problem::HttpProblem;
 use super::views::ProjectReader;
 use crate::config::Sources;
@@ -23,7 +25,16 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How often a project without a store is looked at.
 const LOOK: Duration = Duration::from_secs(1);
 
-type ProjectWork = Box<dyn FnOnce(&mut ProjectReader) + Send>;
+/// How many asking streams are a crowd, which is shown what was made for one of it.
+const CROWD: usize = 16;
+
+type ProjectWork = Box<dyn FnOnce(&mut ProjectDesk) + Send>;
+
+/// What the thread that owns a project's store works with.
+struct ProjectDesk {
+    reader: ProjectReader,
+    feed: LiveFeed,
+}
 
 /// A project that is shown, and what the settings say about it.
 #[derive(Clone, Debug)]
@@ -46,8 +57,97 @@ pub(super) struct ProjectHandle {
     pub(super) name: String,
     /// Its directory.
     pub(super) root: PathBuf,
-    work: Sender<ProjectWork>,
+    work: Arc<WorkSender<ProjectWork>>,
     last_seq: watch::Receiver<u64>,
+}
+
+/// Who asks the thread that owns a project's store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Asking {
+    /// Somebody who waits for one answer.
+    Request,
+    /// One of many streams, which can wait until requests are answered.
+    Stream,
+}
+
+/// Tells whether many streams wait to be told the same.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum StreamCrowd {
+    /// Each may have an answer of its own.
+    Few,
+    /// They have to share.
+    Many,
+}
+
+/// What waits to be done on a project's store: streams wait for requests, never the other way.
+struct WaitingWork<W> {
+    requests: VecDeque<W>,
+    streams: VecDeque<W>,
+    is_over: bool,
+}
+
+struct WorkQueue<W> {
+    waiting: Mutex<WaitingWork<W>>,
+    changed: Condvar,
+}
+
+impl<W> WorkQueue<W> {
+    fn new() -> Self {
+        let (requests, streams) = (VecDeque::new(), VecDeque::new());
+        let waiting = Mutex::new(WaitingWork { requests, streams, is_over: false });
+        Self { waiting, changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, WaitingWork<W>> {
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for the next piece of work; there is none any more once nobody can ask.
+    fn next(&self) -> Option<W> {
+        let mut waiting = self.lock();
+        loop {
+            let next = waiting.requests.pop_front();
+            if let Some(work) = next.or_else(|| waiting.streams.pop_front()) {
+                return Some(work);
+            }
+            if waiting.is_over {
+                return None;
+            }
+            waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    fn crowd(&self) -> StreamCrowd {
+        if self.lock().streams.len() < CROWD { StreamCrowd::Few } else { StreamCrowd::Many }
+    }
+}
+
+/// The end of a queue where work comes in; the thread at the other end ends with it.
+struct WorkSender<W>(Arc<WorkQueue<W>>);
+
+impl<W> fmt::Debug for WorkSender<W> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WorkSender")
+    }
+}
+
+impl<W> WorkSender<W> {
+    fn send(&self, asking: Asking, work: W) {
+        let mut waiting = self.0.lock();
+        match asking {
+            Asking::Request => waiting.requests.push_back(work),
+            Asking::Stream => waiting.streams.push_back(work),
+        }
+        drop(waiting);
+        self.0.changed.notify_one();
+    }
+}
+
+impl<W> Drop for WorkSender<W> {
+    fn drop(&mut self) {
+        self.0.lock().is_over = true;
+        self.0.changed.notify_all();
+    }
 }
 
 impl ProjectHandle {
@@ -62,11 +162,13 @@ impl ProjectHandle {
     }
 
     fn open(name: String, watched: WatchedProject) -> Self {
-        let (work, orders) = mpsc::channel();
+        let orders = Arc::new(WorkQueue::new());
+        let work = Arc::new(WorkSender(orders.clone()));
         let (seq, last_seq) = watch::channel(0);
         let (project, root) = (watched.project.clone(), watched.project.root().to_owned());
         let reader = ProjectReader::new(name.clone(), watched);
-        thread::spawn(move || obey(reader, &orders));
+        let desk = ProjectDesk { reader, feed: LiveFeed::default() };
+        thread::spawn(move || obey(desk, &orders));
         thread::spawn(move || follow(&project, &seq));
         Self { name, root, work, last_seq }
     }
@@ -76,16 +178,39 @@ impl ProjectHandle {
         &self,
         work: impl FnOnce(&mut ProjectReader) -> T + Send + 'static,
     ) -> Result<T, HttpProblem> {
+        self.hand_over(Asking::Request, move |desk| work(&mut desk.reader)).await
+    }
+
+    /// The same for streams, which share what they are told and wait until requests are answered.
+    pub(super) async fn ask_feed<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut LiveFeed, &mut ProjectReader, StreamCrowd) -> T + Send + 'static,
+    ) -> Result<T, HttpProblem> {
+        let queue = self.work.0.clone();
+        let work = move |desk: &mut ProjectDesk| {
+            let ProjectDesk { reader, feed } = desk;
+            work(feed, reader, queue.crowd())
+        };
+        self.hand_over(Asking::Stream, work).await
+    }
+
+    async fn hand_over<T: Send + 'static>(
+        &self,
+        asking: Asking,
+        work: impl FnOnce(&mut ProjectDesk) -> T + Send + 'static,
+    ) -> Result<T, HttpProblem> {
         let busy = || {
             HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "the journal is busy")
                 .next("try again")
         };
         let (reply, answer) = oneshot::channel();
-        let work: ProjectWork = Box::new(move |reader| {
-            // Whoever asked may have left.
-            let _gone = reply.send(work(reader));
+        let work: ProjectWork = Box::new(move |desk| {
+            // Whoever asked may have left, while it waited or meanwhile.
+            if !reply.is_closed() {
+                let _gone = reply.send(work(desk));
+            }
         });
-        self.work.send(work).map_err(|_| busy())?;
+        self.work.send(asking, work);
         match tokio::time::timeout(PATIENCE, answer).await {
             Ok(Ok(answer)) => Ok(answer),
             Ok(Err(_)) | Err(_) => Err(busy()),
@@ -112,9 +237,12 @@ fn free_name(project: &Project, taken: &[ProjectHandle]) -> String {
     std::iter::once(plain.clone()).chain(numbered).find(is_free).unwrap_or(plain)
 }
 
-fn obey(mut reader: ProjectReader, orders: &Receiver<ProjectWork>) {
-    while let Ok(work) = orders.recv() {
-        work(&mut reader);
+fn obey(mut desk: ProjectDesk, orders: &WorkQueue<ProjectWork>) {
+    // A long history takes a moment to read: best while the browser still opens. What stands in the
+    // way of it is told to whoever asks.
+    let _told_later = desk.reader.index();
+    while let Some(work) = orders.next() {
+        work(&mut desk);
     }
 }
 
@@ -140,4 +268,25 @@ fn follow_store(project: &Project, seq: &watch::Sender<u64>) -> Result<(), Store
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn requests_go_before_streams_and_the_queue_ends_with_its_last_sender() {
+        let queue = Arc::new(WorkQueue::new());
+        let sender = WorkSender(queue.clone());
+        for number in 0..20 {
+            sender.send(Asking::Stream, number);
+        }
+        assert_eq!(queue.crowd(), StreamCrowd::Many);
+        sender.send(Asking::Request, 100);
+        sender.send(Asking::Request, 101);
+        drop(sender);
+        let served: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
+        assert_eq!(served, [100, 101].into_iter().chain(0..20).collect::<Vec<_>>());
+        assert_eq!(queue.crowd(), StreamCrowd::Few);
+    }
 }
