@@ -79,6 +79,7 @@ mod tools;
 mod web;
 mod web_dev_page;
 mod web_hostile;
+mod web_openapi;
 mod web_pages;
 mod web_tools;
 mod worktrees;

@@ -171,7 +171,7 @@ impl EventStream {
 }
 
 /// Opens an incident that asks whether a command may run.
-fn asking(project: &Project, id: u128) -> Care {
+pub(crate) fn asking(project: &Project, id: u128) -> Care {
     let care = Care::crashed(project, id);
     care.choose(RemedyKind::Command, "make \u{202e}clean", RemedyVerdict::Ask);
     assert_eq!(care.act(), Effect::Ask);
@@ -352,46 +352,6 @@ fn incidents_are_listed_page_by_page_filtered_and_searched() {
     assert_eq!(same.status, 304);
     let metrics = page.get("/metrics", &session).body;
     assert!(metrics.contains("salve_incidents_waiting{project=\"project\"} 1"), "{metrics}");
-}
-
-#[test]
-fn everything_that_the_description_lists_is_served_and_nothing_breaks_it() {
-    let project = Project::new();
-    let care = asking(&project, 7 << 96);
-    let page = Page::of(&project);
-    let session = page.sign_in();
-    let api = page.get("/api/openapi.json", &session).json();
-    assert_eq!(api["openapi"], "3.1.0");
-    let odd = ["", "..", "x", "0000", &"9".repeat(300), "%F0%9F%A9%B9", "a%20b"];
-    let bodies = ["", "{}", "[]", "null", "{\"order\":7}", "{\"answer\":\"approve\"}", "\u{0}"];
-    let id = care.id.to_string();
-    for (path, methods) in api["paths"].as_object().unwrap() {
-        let fill = |value: &str| {
-            let parts =
-                path.split('/').map(|part| if part.starts_with('{') { value } else { part });
-            parts.collect::<Vec<_>>().join("/")
-        };
-        for method in methods.as_object().unwrap().keys() {
-            if path == "/api/events" {
-                continue; // It is a stream; it has a story of its own.
-            }
-            let good = match (method.as_str(), path.as_str()) {
-                ("post", "/api/session/end") => continue,
-                ("post", _) => page.post(&fill(&id), &session, &json!({})),
-                (_, _) => page.get(&fill(&id), &session),
-            };
-            assert_ne!(good.status, 405, "{method} {path}");
-            for odd in odd {
-                for body in bodies {
-                    let answer = page.ask(&method.to_uppercase(), &fill(odd), &session, body);
-                    assert!((200..500).contains(&answer.status), "{path} {odd} {body}: {answer:?}");
-                    if method == "get" {
-                        break;
-                    }
-                }
-            }
-        }
-    }
 }
 
 #[test]
