@@ -9,6 +9,7 @@ mod server;
 mod stage;
 
 use std::io::Write as _;
+use std::path::Path;
 use std::time::Duration;
 
 use salve_core::event::IncidentOutcome;
@@ -47,6 +48,8 @@ pub(super) struct Args {
 #[derive(Serialize)]
 struct SceneTold {
     name: &'static str,
+    #[serde(skip)]
+    unhealed: &'static str,
     came_out: bool,
     incidents: usize,
     healed: usize,
@@ -70,7 +73,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     }
     let chosen = choose(args.scene.as_deref())?;
     let pace = if args.fast { DemoPace::Fast } else { DemoPace::Shown };
-    let stage = Stage::build(pace)?;
+    let stage = Stage::build(pace, out)?;
     out.remark(format_args!("Salve demo  in {}", stage.project().display()));
     let _page = match pace {
         DemoPace::Fast => None,
@@ -102,7 +105,7 @@ fn choose(name: Option<&str>) -> Result<Vec<&'static Scene>, CliError> {
 }
 
 /// Shows one scene and reads from the journal how it came out.
-fn show(scene: &Scene, stage: &Stage) -> Result<SceneTold, CliError> {
+fn show(scene: &Scene, stage: &Stage<'_>) -> Result<SceneTold, CliError> {
     let before = stage.incidents()?.len();
     (scene.play)(stage)?;
     let new: Vec<IndexedIncident> = stage.incidents()?.into_iter().skip(before).collect();
@@ -110,7 +113,8 @@ fn show(scene: &Scene, stage: &Stage) -> Result<SceneTold, CliError> {
     let came_out = !new.is_empty() && (scene.came_out)(&new);
     let ids = new.iter().map(|row| format!("heal-{}", row.id.short())).collect();
     let took_ms = new.iter().map(milliseconds_of).sum();
-    Ok(SceneTold { name: scene.name, came_out, incidents: new.len(), healed, took_ms, ids })
+    let Scene { name, unhealed, .. } = scene;
+    Ok(SceneTold { name, unhealed, came_out, incidents: new.len(), healed, took_ms, ids })
 }
 
 /// Returns how long an incident took, as far as it is over.
@@ -124,7 +128,7 @@ fn is_healed(row: &IndexedIncident) -> bool {
 }
 
 /// Tells what came of it all, and what to type next.
-fn conclude(stage: &Stage, told: &[SceneTold], out: &Output) -> Result<Exit, CliError> {
+fn conclude(stage: &Stage<'_>, told: &[SceneTold], out: &Output) -> Result<Exit, CliError> {
     let rows = stage.incidents()?;
     let tokens: u64 = rows.iter().map(|row| row.spent().tokens).sum();
     let failed: Vec<&str> =
@@ -140,22 +144,32 @@ fn conclude(stage: &Stage, told: &[SceneTold], out: &Output) -> Result<Exit, Cli
         return Err(CliError::failed(format!("not as it should be: {}", failed.join(", ")))
             .hint("salve doctor"));
     }
-    stage.wait_for_reader(out);
+    stage.wait_for_reader();
     Ok(Exit::Well)
+}
+
+/// Tells whether a shell finds `salve`.
+fn is_installed() -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    std::env::split_paths(&path).any(|dir| dir.join("salve").is_file())
 }
 
 /// Writes a line for each scene, the bill, and what to type in a project of one's own.
 fn summarize(told: &[SceneTold], tokens: u64, out: &Output) -> Result<(), CliError> {
     let mut to = out.stdout();
     writeln!(to, "\nWhat came of it")?;
-    for SceneTold { name, healed, came_out, took_ms, ids, .. } in told {
+    for SceneTold { name, unhealed, healed, came_out, took_ms, ids, .. } in told {
         let ending = match (came_out, healed) {
-            (true, 0) => "caught: not healed, and said so",
+            (true, 0) => unhealed,
             (true, _) => "healed",
             (false, _) => "not as it should be",
         };
-        let seconds = Duration::from_millis(*took_ms).as_secs_f64();
-        writeln!(to, "  {name:<15} {seconds:>5.1} s  {}  {ending}", ids.join(" "))?;
+        let took = match took_ms {
+            // It is not over.
+            0 => "–".to_owned(),
+            ms => format!("{:.1} s", Duration::from_millis(*ms).as_secs_f64()),
+        };
+        writeln!(to, "  {name:<15} {took:>7}  {}  {ending}", ids.join(" "))?;
     }
     let incidents: usize = told.iter().map(|scene| scene.incidents).sum();
     let healed: usize = told.iter().map(|scene| scene.healed).sum();
@@ -166,12 +180,14 @@ fn summarize(told: &[SceneTold], tokens: u64, out: &Output) -> Result<(), CliErr
     };
     writeln!(to, "{incidents}, {healed} healed; {cost}.")?;
     writeln!(to, "\nIn a project of your own:")?;
-    for (command, what) in [
+    let install = ("cargo install --path crates/salve", "puts salve where your shell finds it");
+    let is_to_install = !is_installed() && Path::new("crates/salve/Cargo.toml").is_file();
+    for (command, what) in is_to_install.then_some(install).into_iter().chain([
         ("salve init", "writes salve.toml from what the project is"),
         ("salve dev -- npm run dev", "keeps a dev server alive"),
         ("salve heal -- npm test", "heals a red check, with proof"),
         ("salve serve", "shows all of it on a page"),
-    ] {
+    ]) {
         writeln!(to, "  {command:<26} {what}")?;
     }
     Ok(())

@@ -5,6 +5,7 @@ use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 use salve_core::notify::PublicAddress;
@@ -179,13 +180,34 @@ fn tell(address: &PageAddress, stay_closed: bool, out: &Output) {
     }
 }
 
-/// Opens the user's browser; returns whether one could be started.
+/// Variables that tell of a screen, or of a browser that needs none.
+const SCREENS: [&str; 4] = ["BROWSER", "DISPLAY", "WAYLAND_DISPLAY", "WSL_DISTRO_NAME"];
+
+/// How long a program that opens browsers is watched: one that cannot says so at once.
+const OPENING: Duration = Duration::from_millis(800);
+
+/// Opens the user's browser; returns whether one seems to have been started.
 pub(super) fn open_browser(link: &str) -> bool {
-    let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let is_set = |name: &&str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    // Without a screen `xdg-open` looks for a browser that runs in this very terminal.
+    SCREENS.iter().any(is_set) && ["xdg-open", "wslview"].iter().any(|name| opens(name, link))
+}
+
+/// Tells whether a program could be started with the link and has not failed soon after.
+fn opens(program: &str, link: &str) -> bool {
     let here = std::env::current_dir().unwrap_or_default();
     let mut command = Command::new(machine_program(program, &here));
     command.arg(link).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    command.spawn().is_ok()
+    let Ok(mut child) = command.spawn() else { return false };
+    let since = Instant::now();
+    while since.elapsed() < OPENING {
+        match child.try_wait() {
+            Ok(Some(ended)) => return ended.success(),
+            Ok(None) => std::thread::sleep(Duration::from_millis(20)),
+            Err(_) => return false,
+        }
+    }
+    true
 }
 
 fn token(command: Token, access: &AccessFile, out: &Output) -> Result<Exit, CliError> {

@@ -14,7 +14,9 @@ pub(super) struct Scene {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     /// Makes the failure and lets the real program heal it.
-    pub(super) play: fn(&Stage) -> Result<(), CliError>,
+    pub(super) play: fn(&Stage<'_>) -> Result<(), CliError>,
+    /// What is said where nothing was healed.
+    pub(super) unhealed: &'static str,
     /// Tells whether the scene's incidents came out as they must.
     pub(super) came_out: fn(&[IndexedIncident]) -> bool,
 }
@@ -24,24 +26,28 @@ pub(super) const SCENES: &[Scene] = &[
     Scene {
         name: "crash",
         what: "a dev server crashes and is started again until it is well",
+        unhealed: "not healed",
         play: |stage| serve(stage, "crash"),
         came_out: all_recovered,
     },
     Scene {
         name: "hang",
         what: "a dev server stops answering and is started again",
+        unhealed: "not healed",
         play: |stage| serve(stage, "hang"),
         came_out: all_recovered,
     },
     Scene {
         name: "build-output",
         what: "a build output is missing and is built again by the command that memory knows",
+        unhealed: "not healed",
         play: build_output,
         came_out: all_recovered,
     },
     Scene {
         name: "red-test",
         what: "a red test is healed by a patch that is remembered, and the repair is proven",
+        unhealed: "not healed",
         play: red_test,
         came_out: |rows| {
             rows.iter().all(|row| outcome(row) == Some(IncidentOutcome::Recovered(Proof::Proven)))
@@ -50,6 +56,7 @@ pub(super) const SCENES: &[Scene] = &[
     Scene {
         name: "cheating-agent",
         what: "an agent (a script) weakens the test instead of repairing, and is caught",
+        unhealed: "caught: not healed, and said so",
         play: cheating_agent,
         came_out: |rows| {
             let is_healed =
@@ -60,18 +67,21 @@ pub(super) const SCENES: &[Scene] = &[
     Scene {
         name: "expired-token",
         what: "a tool's token has expired: Salve logs in as a rule says, and calls again",
+        unhealed: "not healed",
         play: expired_token,
         came_out: all_recovered,
     },
     Scene {
         name: "wrecked-job",
         what: "a step of a job wrecks its workspace, which is reset to the last checkpoint",
+        unhealed: "not healed",
         play: wrecked_job,
         came_out: all_recovered,
     },
     Scene {
         name: "your-word",
         what: "a command that no rule allows waits for your click under `Needs you` on the page",
+        unhealed: "left out: nobody approved it",
         play: your_word,
         came_out: |rows| rows.iter().all(|row| row.asked == 1 && row.ending.is_some()),
     },
@@ -86,7 +96,7 @@ fn all_recovered(rows: &[IndexedIncident]) -> bool {
 }
 
 /// Runs a server that fails once under `salve dev`, until it is healed.
-fn serve(stage: &Stage, how: &str) -> Result<(), CliError> {
+fn serve(stage: &Stage<'_>, how: &str) -> Result<(), CliError> {
     let before = stage.incidents()?.len();
     let program = stage.program().display().to_string();
     // A server counts as up once it has been well for a while; only then can it be said to hang.
@@ -123,7 +133,7 @@ impl Bug {
     }
 
     /// Writes the function and its test into the project, committed.
-    fn lay_out(&self, stage: &Stage) -> Result<(), CliError> {
+    fn lay_out(&self, stage: &Stage<'_>) -> Result<(), CliError> {
         let Self { function, want, .. } = self;
         stage.write(&format!("{function}.sh"), &format!("{}\n", self.line(self.broken)))?;
         let test = format!(
@@ -145,7 +155,7 @@ impl Bug {
     }
 }
 
-fn red_test(stage: &Stage) -> Result<(), CliError> {
+fn red_test(stage: &Stage<'_>) -> Result<(), CliError> {
     TOTAL.lay_out(stage)?;
     std::fs::write(stage.beside().join("total.patch"), TOTAL.patch())?;
     teach(stage, &TOTAL.test(), "--patch ../total.patch")?;
@@ -154,7 +164,7 @@ fn red_test(stage: &Stage) -> Result<(), CliError> {
 }
 
 /// Has memory learn what heals the failure of a script; the failure's own output says which it is.
-fn teach(stage: &Stage, script: &str, remedy: &str) -> Result<(), CliError> {
+fn teach(stage: &Stage<'_>, script: &str, remedy: &str) -> Result<(), CliError> {
     let line =
         format!("sh {script} 2>&1 | \"$SALVE_PROGRAM\" --quiet memory learn {remedy} >/dev/null");
     let mut shell = Command::new("sh");
@@ -174,7 +184,7 @@ const PRICES_TEST: &str = "if [ ! -f dist/prices.txt ]; then\n  echo \"Error: EN
                            or directory, open 'dist/prices.txt'\" >&2\n  exit 1\nfi\ngrep -q '^tea' \
                            dist/prices.txt && echo 'ok: prices'\n";
 
-fn build_output(stage: &Stage) -> Result<(), CliError> {
+fn build_output(stage: &Stage<'_>) -> Result<(), CliError> {
     stage.write("build.sh", "mkdir -p dist && sort prices.txt > dist/prices.txt\n")?;
     stage.write("prices.txt", "tea 4\nmilk 1\n")?;
     stage.write("prices_test.sh", PRICES_TEST)?;
@@ -190,7 +200,7 @@ const ORDERS: &str = "case \"$1\" in\nlogin) echo token > \"$HOME/.orders/token\
                       \"$HOME/.orders/token\" ] || { echo 'error: HTTP 401: token expired' >&2; exit \
                       1; }\n  echo '2 orders: tea, milk' ;;\nesac\n";
 
-fn expired_token(stage: &Stage) -> Result<(), CliError> {
+fn expired_token(stage: &Stage<'_>) -> Result<(), CliError> {
     stage.write("orders.sh", ORDERS)?;
     stage.commit("orders")?;
     std::fs::create_dir_all(stage.home().join(".orders"))?;
@@ -203,7 +213,7 @@ const CONVERT: &str = "if mkdir \"$1\" 2>/dev/null; then : > catalogue.txt; fi\n
                        { echo 'the catalogue is empty' >&2; exit 75; }\nsed 's/ /,/' catalogue.txt > \
                        catalogue.csv && echo converted\n";
 
-fn wrecked_job(stage: &Stage) -> Result<(), CliError> {
+fn wrecked_job(stage: &Stage<'_>) -> Result<(), CliError> {
     stage.write("convert.sh", CONVERT)?;
     stage.commit("convert")?;
     let convert = format!("sh convert.sh '{}'", stage.beside().join("cut-short").display());
@@ -212,7 +222,7 @@ fn wrecked_job(stage: &Stage) -> Result<(), CliError> {
     Ok(())
 }
 
-fn cheating_agent(stage: &Stage) -> Result<(), CliError> {
+fn cheating_agent(stage: &Stage<'_>) -> Result<(), CliError> {
     DISCOUNT.lay_out(stage)?;
     let script = stage.beside().join("agent.sh");
     let test = DISCOUNT.test();
@@ -230,7 +240,7 @@ fn cheating_agent(stage: &Stage) -> Result<(), CliError> {
 const STALE: &str =
     "[ -f cache-ok ] || { echo 'cannot start the service: the cache is stale'; exit 1; }; echo ok";
 
-fn your_word(stage: &Stage) -> Result<(), CliError> {
+fn your_word(stage: &Stage<'_>) -> Result<(), CliError> {
     stage.write("service_test.sh", STALE)?;
     stage.write(".gitignore", IGNORED)?;
     stage.commit("the service")?;
@@ -262,7 +272,7 @@ fn your_word(stage: &Stage) -> Result<(), CliError> {
         DemoPace::Shown => {
             let is_over =
                 |rows: &[IndexedIncident]| rows.iter().skip(before).all(|row| row.ending.is_some());
-            if stage.wait_until("your answer", is_over).is_err() {
+            if !stage.wait_for_word(&id, is_over)? {
                 stage.salve(&["reject", &id, "nobody answered the demo"]).status()?;
             }
         }

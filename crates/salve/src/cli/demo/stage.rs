@@ -1,8 +1,9 @@
 //! The scratch project of a demo, and the real `salve` to run in it.
 
-use std::io::{BufRead as _, BufReader, IsTerminal as _};
+use std::io::{self, BufRead as _, BufReader, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
@@ -46,10 +47,13 @@ pub(super) enum DemoPace {
 }
 
 /// The scratch project.
-pub(super) struct Stage {
+pub(super) struct Stage<'o> {
     root: TempDir,
     program: PathBuf,
     pace: DemoPace,
+    out: &'o Output,
+    /// What the reader types, line by line; nothing if there is no terminal.
+    typed: Option<Receiver<String>>,
 }
 
 /// The page of the scratch project; it ends with the demo.
@@ -73,14 +77,16 @@ struct DemoServed {
     link: String,
 }
 
-impl Stage {
+impl<'o> Stage<'o> {
     /// Makes the project: a repository of its own, with a home of its own, so that neither the
     /// user's settings nor their memory are touched.
-    pub(super) fn build(pace: DemoPace) -> Result<Self, CliError> {
+    pub(super) fn build(pace: DemoPace, out: &'o Output) -> Result<Self, CliError> {
         let root = tempfile::Builder::new().prefix("salve-demo-").tempdir()?;
         std::fs::create_dir_all(root.path().join("shop"))?;
         std::fs::create_dir_all(root.path().join("home"))?;
-        let stage = Self { root, program: std::env::current_exe()?, pace };
+        let is_watched = pace == DemoPace::Shown && io::stdin().is_terminal();
+        let typed = is_watched.then(typed_lines);
+        let stage = Self { root, program: std::env::current_exe()?, pace, out, typed };
         stage.write("salve.toml", SETTINGS)?;
         stage.git(&["init", "-q"])?;
         stage.commit("the shop")?;
@@ -210,14 +216,57 @@ impl Stage {
         Ok(())
     }
 
+    /// Asks the reader for a word and waits until the incidents are so, by the page or by what is
+    /// typed here; returns whether they are.
+    pub(super) fn wait_for_word(
+        &self,
+        id: &str,
+        is_so: impl Fn(&[IndexedIncident]) -> bool,
+    ) -> Result<bool, CliError> {
+        let here = if self.typed.is_some() { ", or type `yes` or `no` here" } else { "" };
+        let limit = PATIENCE.as_secs();
+        self.out.remark(format_args!(
+            "\nYour turn: approve it under `Needs you` on the page{here}.\nWithout an answer in \
+             {limit} s the demo says no."
+        ));
+        let since = Instant::now();
+        while !is_so(&self.incidents()?) {
+            if since.elapsed() > PATIENCE {
+                return Ok(false);
+            }
+            match self.typed.as_ref().and_then(|typed| typed.try_recv().ok()).as_deref() {
+                Some("y" | "yes") => drop(self.salve(&["approve", id]).status()?),
+                Some("n" | "no") => drop(self.salve(&["reject", id]).status()?),
+                Some(_) => self.out.remark("Type `yes` or `no`, or answer on the page."),
+                None => std::thread::sleep(LOOK),
+            }
+        }
+        Ok(true)
+    }
+
     /// Leaves the page open until the reader has seen enough.
-    pub(super) fn wait_for_reader(&self, out: &Output) {
-        if self.pace == DemoPace::Shown && std::io::stdin().is_terminal() {
-            out.remark("\nThe page stays open until you press Enter.");
+    pub(super) fn wait_for_reader(&self) {
+        if let Some(typed) = &self.typed {
+            self.out.remark("\nThe page stays open until you press Enter.");
+            // What was typed before was not meant for this.
+            while typed.try_recv().is_ok() {}
             // Whatever comes, it ends.
-            let _ = std::io::stdin().read_line(&mut String::new());
+            let _ = typed.recv();
         }
     }
+}
+
+/// Reads what is typed on a thread of its own, for as long as the program runs.
+fn typed_lines() -> Receiver<String> {
+    let (typed, lines) = mpsc::channel();
+    std::thread::spawn(move || {
+        for line in io::stdin().lines().map_while(Result::ok) {
+            if typed.send(line.trim().to_lowercase()).is_err() {
+                break;
+            }
+        }
+    });
+    lines
 }
 
 /// Ends a `salve` as Ctrl-C does, and waits until all that it started is gone.
