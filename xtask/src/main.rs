@@ -20,7 +20,7 @@ use std::process::ExitCode;
 const HELP: &str = "\
 cargo xtask <task>
 
-  check           format, clippy, tests, docs, licences and bans: everything CI runs
+  check           format, clippy, tests, the page in Chromium, docs, licences and bans: everything CI runs
   bench [NAME]    run the benchmarks (all, or those whose name contains NAME)
   fuzz [SECONDS]  run every fuzz target for so long (default 60)
   sim [SEEDS]     run the incident simulator over so many seeds (default 100000)

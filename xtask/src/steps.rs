@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use crate::page;
+
 /// The version of cargo-deny that `deny.toml` is written for.
 const CARGO_DENY: &str = "0.20";
 /// The version of cargo-fuzz that the targets are built with.
@@ -40,6 +42,8 @@ pub(crate) fn check() -> Result<(), StepError> {
     run(cargo("fmt --all --check"))?;
     run(cargo("clippy --workspace --all-targets --all-features -- -D warnings"))?;
     run(cargo("test --workspace --all-features"))?;
+    // The tests have built the program.
+    page::drive()?;
     let mut doc = cargo("doc --workspace --all-features --no-deps");
     run(doc.env("RUSTDOCFLAGS", "-D warnings"))?;
     tool("cargo-deny", CARGO_DENY)?;
@@ -149,6 +153,12 @@ pub(crate) fn cargo(line: &str) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| OsString::from("cargo")));
     command.args(line.split_whitespace()).current_dir(root());
     command
+}
+
+/// Says something that is no command.
+pub(crate) fn say(text: &str) {
+    // What nobody can read is not worth failing for.
+    let _ = writeln!(io::stderr(), "xtask: {text}");
 }
 
 /// Shows a command, runs it, and says how long it took.
