@@ -313,7 +313,7 @@ fn reported(report: &EffectReport) -> String {
         EffectReport::Verified { proof, symptom } => {
             let found = match proof {
                 Proof::Proven => "it is well, and the remedy did it",
-                Proof::Transient => "it is well, and would be without the remedy",
+                Proof::Transient => "it is well; nothing shows that the remedy did it",
                 Proof::Flaky => "it is well and unwell by turns",
                 Proof::Masked => "it only looks well: what judges it was weakened",
                 Proof::Failed => "it is still unwell",
@@ -327,7 +327,9 @@ fn reported(report: &EffectReport) -> String {
 pub fn ended(outcome: IncidentOutcome) -> &'static str {
     match outcome {
         IncidentOutcome::Recovered(Proof::Proven) => "recovered, proven",
-        IncidentOutcome::Recovered(Proof::Transient) => "recovered, as it would have by itself",
+        IncidentOutcome::Recovered(Proof::Transient) => {
+            "recovered; nothing shows that a remedy did it"
+        }
         IncidentOutcome::Recovered(Proof::Flaky | Proof::Masked | Proof::Failed) => {
             "recovered, unsurely"
         }

@@ -177,8 +177,9 @@ function tick() {
   const now = Date.now();
   for (const time of document.querySelectorAll('time[data-ago]')) {
     const seconds = Math.max(0, Math.round((now - Date.parse(time.dateTime)) / 1000));
-    const told = seconds < 60 ? `${seconds} s ago` : seconds < 3600 ? `${Math.floor(seconds / 60)} min ago`
-      : seconds < 86400 ? `${Math.floor(seconds / 3600)} h ago` : `${Math.floor(seconds / 86400)} d ago`;
+    const span = seconds < 60 ? `${seconds} s` : seconds < 3600 ? `${Math.floor(seconds / 60)} min`
+      : seconds < 86400 ? `${Math.floor(seconds / 3600)} h` : `${Math.floor(seconds / 86400)} d`;
+    const told = time.dataset.ago === 'span' ? `for ${span}` : `${span} ago`;
     if (time.textContent !== told) time.textContent = told;
     time.title = new Date(time.dateTime).toLocaleString();
   }
@@ -187,7 +188,6 @@ function tick() {
 function mark() {
   for (const link of document.querySelectorAll('.top nav a')) {
     const is = link.pathname === '/' ? location.pathname === '/' : location.pathname.startsWith(link.pathname);
-    if (is && !link.hasAttribute('aria-current')) link.parentElement.scrollLeft = link.offsetLeft - 60;
     if (is) link.setAttribute('aria-current', 'page');
     else link.removeAttribute('aria-current');
   }

@@ -14,7 +14,7 @@ pub(super) struct ChartBar {
 
 const WIDTH: u64 = 720;
 const HEIGHT: u64 = 160;
-const FOOT: u64 = 18;
+const FOOT: u64 = 24;
 
 /// Returns bars side by side; `title` says to those who cannot see them what they show.
 pub(super) fn bar_chart(title: &str, bars: &[ChartBar]) -> Markup {

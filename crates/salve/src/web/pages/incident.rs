@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use super::needs_you::question_card;
 use super::parts::{
-    ago, badge, budget_line, clock, duration, gate_word, kind_word, origin_word, patch_lines,
-    phase_line, result_word, subject_word,
+    ago, badge, budget_line, clock, counted, duration, finding_line, gate_word, kind_word,
+    origin_word, patch_lines, phase_line, result_word, subject_word,
 };
 use super::what_if;
 use crate::web::ansi;
@@ -91,7 +91,7 @@ fn story(details: &IncidentDetails, evidence: Option<&TextTail>, diffs: &[Attemp
             section aria-labelledby="findings" {
                 h2 #findings { "What was found out" }
                 @for finding in &repair.findings {
-                    p { (visible(finding.what.as_str())) " " span.dim { (visible(finding.next.as_str())) } }
+                    (finding_line(finding))
                 }
             }
         }
@@ -101,7 +101,7 @@ fn story(details: &IncidentDetails, evidence: Option<&TextTail>, diffs: &[Attemp
                 ol.remedies { @for remedy in &details.remedies { (remedy_item(remedy)) } }
             }
         }
-        @if !repair.agent.is_empty() { (agent_table(&repair.agent)) }
+        @if repair.agent.iter().any(|part| part.name.is_some()) { (agent_table(&repair.agent)) }
         @if !diffs.is_empty() { (diff_section(diffs)) }
         @if let Some(evidence) = evidence { (evidence_section(evidence, &repair.key_line)) }
         section aria-labelledby="timeline" {
@@ -174,9 +174,15 @@ fn remedy_item(remedy: &RemedyTried) -> Markup {
 }
 
 fn agent_table(parts: &[AgentPart]) -> Markup {
-    let number = |number: Option<u32>| number.map_or("unknown".to_owned(), |n| n.to_string());
-    let size = |size: Size| {
-        html! { td { (number(size.files_changed)) " files, " (number(size.lines_changed)) " lines" } }
+    let amount =
+        |count: Option<u32>, one: &str, many: &str| Some(counted(u64::from(count?), one, many));
+    let size = |size: Size, unknown: &str| {
+        let files = amount(size.files_changed, "file", "files");
+        let told: Vec<_> =
+            files.into_iter().chain(amount(size.lines_changed, "line", "lines")).collect();
+        html! { td {
+            @if told.is_empty() { span.dim { (unknown) } } @else { (told.join(", ")) }
+        } }
     };
     html! {
         section aria-labelledby="agents" {
@@ -186,8 +192,8 @@ fn agent_table(parts: &[AgentPart]) -> Markup {
                 tbody { @for part in parts { tr {
                     td { (part.attempt) }
                     td { @match &part.name { Some(name) => (visible(name)), None => span.dim { "nobody came" } } }
-                    (size(part.reported))
-                    (size(part.measured))
+                    (size(part.reported, "nothing"))
+                    (size(part.measured, "not measured"))
                 } } }
             } }
         }

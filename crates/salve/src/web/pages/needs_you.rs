@@ -1,10 +1,12 @@
 //! What waits for a person: each question with everything that is needed to answer it.
 
 use maud::{Markup, html};
-use salve_core::event::{PersonQuestion, Proposed};
+use salve_core::event::{Digest, PersonQuestion, Proposed, RemedyKind};
+use salve_core::gate::DEFAULT_TIMEOUT_SECONDS;
 use salve_core::repair::QuestionDetail;
+use salve_core::view::RemedyTried;
 
-use super::parts::{ago, gate_word, nothing, origin_word, patch_lines, subject_word};
+use super::parts::{ago, finding_line, gate_word, nothing, origin_word, patch_lines, subject_word};
 use super::settings::{proposed_rule_card, waiting_card};
 use crate::web::views::{AttemptDiff, IncidentDetails, PersonNeeds};
 use crate::web::visible::visible;
@@ -42,7 +44,12 @@ pub(super) fn question_card(
             @if let Some(remedy) = &question.remedy {
                 pre.command aria-label="the exact command" { (visible(remedy.text.as_str())) }
                 p { (gate_word(remedy)) }
-                p.dim { (origin_word(remedy.origin)) }
+                p.dim {
+                    (origin_word(remedy.origin))
+                    @if question.proposal.is_none() && runs_at_the_root(remedy) {
+                        "; runs in the project's directory, at most " (DEFAULT_TIMEOUT_SECONDS) " s"
+                    }
+                }
             }
             @if let Some(proposal) = &question.proposal { (proposal_facts(proposal)) }
             @if ask.question == PersonQuestion::ChangeTooLarge {
@@ -52,15 +59,24 @@ pub(super) fn question_card(
             }
             p.key-line { (visible(&repair.key_line)) }
             @for finding in &repair.findings {
-                p { (visible(finding.what.as_str())) " " span.dim { (visible(finding.next.as_str())) } }
+                (finding_line(finding))
             }
             @if !repair.tried.is_empty() {
                 p { "Already tried:" }
                 ul { @for tried in &repair.tried { li { (visible(tried)) } } }
             }
+            p { a href={ "/incidents/" (id) } { "Evidence, diff and timeline" } }
             (answer_form(&repair.repair_id.to_string(), question))
         }
     }
+}
+
+/// Tells whether a command is to run in the project's directory for the usual time: its hash was
+/// made of exactly that.
+fn runs_at_the_root(remedy: &RemedyTried) -> bool {
+    let millis = DEFAULT_TIMEOUT_SECONDS.saturating_mul(1_000);
+    remedy.kind == RemedyKind::Command
+        && remedy.digest == Digest::of_command(remedy.text.as_str(), ".", millis)
 }
 
 fn answer_form(id: &str, question: &QuestionDetail) -> Markup {
@@ -92,7 +108,13 @@ fn proposal_facts(proposal: &Proposed) -> Markup {
     html! {
         dl {
             dt { "Cause" } dd { (visible(proposal.root_cause.as_str())) }
-            dt { "Runs in" } dd { code { (visible(proposal.recovery.working_dir.as_str())) } ", at most " (proposal.recovery.timeout_seconds) " s" }
+            dt { "Runs in" } dd {
+                @match proposal.recovery.working_dir.as_str() {
+                    "" | "." => "the project's directory",
+                    dir => code { (visible(dir)) },
+                }
+                ", at most " (proposal.recovery.timeout_seconds) " s"
+            }
             dt { "Expected" } dd { (visible(proposal.expected_outcome.as_str())) }
             @if let Some(confidence) = proposal.recovery.confidence {
                 dt { "Confidence" } dd { (format!("{confidence:?}").to_lowercase()) }

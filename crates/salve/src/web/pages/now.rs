@@ -3,8 +3,10 @@
 use maud::{Markup, html};
 use salve_core::repair::{BrowserError, Server, ServerState};
 
-use super::parts::{ago, badge, budget_line, clock, incident_rows, nothing, phase_line};
-use crate::web::views::{IncidentDetails, NoticeLine, ProjectOverview};
+use super::parts::{
+    ago, badge, budget_line, clock, incident_rows, lasting_since, nothing, phase_line,
+};
+use crate::web::views::{IncidentDetails, IncidentRow, NoticeLine, ProjectOverview};
 use crate::web::visible::visible;
 
 /// Returns the section.
@@ -30,7 +32,9 @@ pub(super) fn page(overview: &ProjectOverview) -> Markup {
             @if overview.servers.is_empty() {
                 (nothing("No server has been started here yet.", Some("salve dev -- npm run dev")))
             } @else {
-                div.cards { @for server in &overview.servers { (server_card(server)) } }
+                div.cards { @for server in &overview.servers {
+                    (server_card(server, overview.last_incidents.get(&server.server)))
+                } }
             }
         }
         @if !overview.browser_errors.is_empty() {
@@ -54,6 +58,15 @@ pub(super) fn page(overview: &ProjectOverview) -> Markup {
                 ul.notices { @for notice in &overview.notices { (notice_line(notice)) } }
             }
         }
+    }
+}
+
+/// Returns a server's address, as a link where a browser can follow it.
+fn address_link(url: &str) -> Markup {
+    let is_web = url.starts_with("http://") || url.starts_with("https://");
+    html! {
+        @if is_web { a href=(url) target="_blank" rel="noreferrer" { (visible(url)) } }
+        @else { code { (visible(url)) } }
     }
 }
 
@@ -115,11 +128,11 @@ fn repair_card(details: &IncidentDetails) -> Markup {
     }
 }
 
-fn server_card(server: &Server) -> Markup {
-    let (word, class) = match server.state {
-        ServerState::Starting => ("starting", "busy"),
-        ServerState::Up => ("up", "good"),
-        ServerState::Stopped => ("stopped", "warn"),
+fn server_card(server: &Server, last: Option<&IncidentRow>) -> Markup {
+    let (word, class, health) = match server.state {
+        ServerState::Starting => ("starting", "busy", "not found well yet"),
+        ServerState::Up => ("up", "good", "found well"),
+        ServerState::Stopped => ("stopped", "warn", "not running"),
     };
     let order = |order: &str, label: &str| {
         html! {
@@ -132,13 +145,22 @@ fn server_card(server: &Server) -> Markup {
             header {
                 span class={ "badge " (class) } { (word) }
                 b { (visible(&server.server)) }
-                span.dim { (ago(server.since)) }
+                span.dim { (lasting_since(server.since)) }
             }
             p { code { (visible(&server.command)) } }
             p.dim {
-                @if let Some(url) = &server.url { (visible(url)) " · " }
-                @if let Some(pid) = server.pid { "pid " (pid) }
-                @if let Some(exit) = &server.exit { (visible(exit)) }
+                (health)
+                @if let Some(pid) = server.pid { " · pid " (pid) }
+                @if let Some(exit) = &server.exit { " · " (visible(exit)) }
+            }
+            @if let Some(url) = server.url.as_ref().filter(|_| server.state != ServerState::Stopped) {
+                p { (address_link(url)) }
+            }
+            @if let Some(last) = last {
+                p.dim {
+                    "Last incident: " (badge(last.state, last.proof)) " "
+                    a href={ "/incidents/" (last.id.short()) } { "heal-" (last.id.short()) } " " (ago(last.opened_at))
+                }
             }
             p.actions {
                 @match server.state {

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
 use salve_core::event::{Amounts, Proof, RemedyKind, RemedyOrigin, RemedyVerdict, SubjectKind};
+use salve_core::playbook::PlaybookFinding;
 use salve_core::repair::RepairStanding;
 use salve_core::view::{RemedyResult, RemedyTried};
 
@@ -32,18 +33,20 @@ pub(super) fn badge(state: RepairStanding, proof: Option<Proof>) -> Markup {
     html! {
         span class={ "badge " (class) } {
             (word)
-            @if let Some(proof) = proof { ", " (proof_word(proof)) }
+            @if let Some(word) = proof.and_then(proof_word) { ", " (word) }
         }
     }
 }
 
-pub(super) fn proof_word(proof: Proof) -> &'static str {
+/// Returns what verification found, where that is more than that it is well.
+pub(super) fn proof_word(proof: Proof) -> Option<&'static str> {
     match proof {
-        Proof::Proven => "proven",
-        Proof::Transient => "by itself",
-        Proof::Flaky => "flaky",
-        Proof::Masked => "masked",
-        Proof::Failed => "failed",
+        Proof::Proven => Some("proven"),
+        // Whether it was the remedy or the passing of time, nothing shows.
+        Proof::Transient => None,
+        Proof::Flaky => Some("flaky"),
+        Proof::Masked => Some("masked"),
+        Proof::Failed => Some("failed"),
     }
 }
 
@@ -60,6 +63,11 @@ pub(super) fn subject_word(kind: SubjectKind) -> &'static str {
 /// Returns a time that the browser keeps telling as long ago.
 pub(super) fn ago(at: Timestamp) -> Markup {
     html! { time data-ago datetime=(at.to_string()) { (clock(at)) } }
+}
+
+/// Returns a time since which something lasts, told by the browser as how long that is.
+pub(super) fn lasting_since(at: Timestamp) -> Markup {
+    html! { time data-ago="span" datetime=(at.to_string()) { "since " (clock(at)) } }
 }
 
 /// Returns a time of day.
@@ -128,19 +136,31 @@ pub(super) fn incident_rows(rows: &[IncidentRow]) -> Markup {
     }
 }
 
-/// Returns the phases of an incident as a line, each with its time.
+/// Returns the phases of an incident as a line, each with when it began and how long it took.
 pub(super) fn phase_line(details: &IncidentDetails) -> Markup {
     let events = &details.story.repair.last_events;
+    let is_over = details.story.repair.state.is_over();
     html! {
         ol.phases aria-label="phases" {
             @for (at, event) in events.iter().enumerate() {
-                li class=[(at + 1 == events.len()).then_some("current")] title=(event.message) {
+                @let next = events.get(at + 1);
+                @let is_current = next.is_none() && !is_over;
+                li class=[is_current.then_some("current")] title=(event.message) {
                     span.phase { (event.phase.to_string()) }
-                    span.dim { (clock(event.timestamp)) }
+                    span.dim {
+                        (clock(event.timestamp))
+                        @if let Some(next) = next {
+                            " · " (duration(milliseconds(event.timestamp, next.timestamp)))
+                        } @else if is_current { " · " (lasting_since(event.timestamp)) }
+                    }
                 }
             }
         }
     }
+}
+
+fn milliseconds(from: Timestamp, to: Timestamp) -> u64 {
+    u64::try_from(to.duration_since(from).as_millis()).unwrap_or_default()
 }
 
 /// Returns what was spent and what is left, in words.
@@ -206,7 +226,7 @@ pub(super) fn result_word(result: &RemedyResult) -> Markup {
         RemedyResult::CouldNotRun(why) => ("bad", format!("could not run: {why}")),
         RemedyResult::Verified(Proof::Proven) => ("good", "it helped, proven".to_owned()),
         RemedyResult::Verified(Proof::Transient) => {
-            ("good", "it is well, and would be without it".to_owned())
+            ("good", "it is well; nothing shows that this did it".to_owned())
         }
         RemedyResult::Verified(Proof::Flaky) => ("warn", "well and unwell by turns".to_owned()),
         RemedyResult::Verified(Proof::Masked) => {
@@ -233,6 +253,16 @@ fn patch_line_class(line: &str) -> Option<&'static str> {
         Some(b'-') => Some("del"),
         Some(b'@') => Some("hunk"),
         Some(_) | None => None,
+    }
+}
+
+/// Returns what was found out about a failure, and what to do about it.
+pub(super) fn finding_line(finding: &PlaybookFinding) -> Markup {
+    html! {
+        p {
+            (visible(finding.what.as_str()))
+            @if !finding.next.as_str().is_empty() { br; span.dim { (visible(finding.next.as_str())) } }
+        }
     }
 }
 

@@ -3,6 +3,7 @@
 use maud::{Markup, html};
 
 use super::parts::nothing;
+use crate::config::SettingRow;
 use crate::heal::rule_list::{RuleListRow, RuleState, day};
 use crate::web::views::{SettingsView, WaitingSettings};
 use crate::web::visible::visible;
@@ -31,8 +32,8 @@ pub(super) fn page(view: &SettingsView) -> Markup {
             h2 #values { "Every setting" }
             div.scroll tabindex="0" { table.settings {
                 thead { tr { th { "Setting" } th { "Value" } th { "From" } } }
-                tbody { @for row in &view.settings {
-                    tr class=[(row.from.is_none_or(|from| from == "default")).then_some("dim")] {
+                tbody { @for (row, is_default) in changed_first(&view.settings) {
+                    tr class=[is_default.then_some("dim")] {
                         td { code { (row.key) } }
                         td { @match row.as_toml() { Some(value) => code { (visible(&value)) }, None => span.dim { "not set" } } }
                         td { (visible(&row.origin())) }
@@ -41,6 +42,13 @@ pub(super) fn page(view: &SettingsView) -> Markup {
             } }
         }
     }
+}
+
+/// Returns the settings that somebody has set, then the others, each with whether it is one of them.
+fn changed_first(rows: &[SettingRow]) -> impl Iterator<Item = (&SettingRow, bool)> {
+    let told = |row| (row, row.from.is_none_or(|from| from == "default"));
+    let (others, changed): (Vec<_>, Vec<_>) = rows.iter().map(told).partition(|(_, is)| *is);
+    changed.into_iter().chain(others)
 }
 
 /// Returns a change of the settings that waits for a person, with the button that accepts it.

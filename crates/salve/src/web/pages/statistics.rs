@@ -61,7 +61,9 @@ fn figures(statistics: &Statistics) -> Markup {
         (
             "Asked you",
             statistics.questions.to_string(),
-            format!("answered after {} (median)", time(statistics.median_answer_ms)),
+            statistics.median_answer_ms.map_or("not answered yet".to_owned(), |ms| {
+                format!("answered after {} (median)", duration(ms))
+            }),
         ),
         (
             "Spent",

@@ -56,7 +56,8 @@ fn job_card(job: &JobRow) -> Markup {
             }
             @if let Some(reason) = &state.reason { p.why { (visible(reason.as_str())) } }
             p.dim {
-                (state.steps_done) " of " (state.steps) " steps done · branch " (state.branch) " · set back " (state.resets) " times"
+                (state.steps_done) " of " (state.steps) " steps done · branch " (state.branch)
+                @if state.resets > 0 { " · set back " (counted(u64::from(state.resets), "time", "times")) }
                 @if let Some(cost) = cost(state.spent) { " · " (cost) }
                 @if let Some(at) = state.resumes_at { " · goes on at " (clock(at)) }
             }

@@ -1,10 +1,12 @@
 //! Incidents in rows: filtered, searched and page by page.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use salve_core::event::{Amounts, IncidentOutcome, Proof, SubjectKind};
 use salve_core::id::{IncidentId, Signature};
 use salve_core::overview::IndexedIncident;
-use salve_core::repair::RepairStanding;
+use salve_core::repair::{RepairStanding, Server};
 use serde::Serialize;
 
 use super::{ProjectReader, ViewError};
@@ -100,6 +102,25 @@ impl ProjectReader {
         rows.truncate(limit);
         let next_before = rows.last().filter(|_| more).map(|row| row.opened_seq);
         Ok(IncidentPage { incidents: rows, next_before })
+    }
+}
+
+impl ProjectReader {
+    /// Returns the last incident of each of these servers that had one, by the server's name.
+    pub(in crate::web) fn last_incidents(
+        &mut self,
+        servers: &[Server],
+    ) -> Result<BTreeMap<String, IncidentRow>, ViewError> {
+        let mut last = BTreeMap::new();
+        for Server { server, .. } in servers {
+            let is_its =
+                |row: &&IndexedIncident| row.subject == SubjectKind::Server && row.name == *server;
+            let newest = self.index()?.before(u64::MAX).find(is_its).cloned();
+            if let Some(row) = newest {
+                last.insert(server.clone(), incident_row(self, &row)?);
+            }
+        }
+        Ok(last)
     }
 }
 

@@ -85,6 +85,8 @@ pub(in crate::web) struct ProjectOverview {
     pub(in crate::web) root: String,
     pub(in crate::web) last_seq: u64,
     pub(in crate::web) servers: Vec<Server>,
+    /// The last incident of each server that had one, by the server's name.
+    pub(in crate::web) last_incidents: BTreeMap<String, IncidentRow>,
     pub(in crate::web) open: Vec<IncidentDetails>,
     pub(in crate::web) recent: Vec<IncidentRow>,
     pub(in crate::web) notices: Vec<NoticeLine>,
@@ -219,6 +221,7 @@ impl ProjectReader {
         let query = IncidentQuery { limit: RECENT, ..IncidentQuery::default() };
         let open = self.open_incidents()?;
         let recent = self.incidents(&query)?.incidents;
+        let servers = self.servers()?;
         let mut notices = Vec::new();
         for row in &recent {
             notices.extend(self.notices_of(row.id)?);
@@ -229,7 +232,8 @@ impl ProjectReader {
             project: self.name.clone(),
             root: self.project().root().display().to_string(),
             last_seq: self.last_seq()?,
-            servers: self.servers()?,
+            last_incidents: self.last_incidents(&servers)?,
+            servers,
             browser_errors: self.browser_errors()?,
             open,
             recent,
