@@ -57,6 +57,23 @@ impl FeedMoment {
         let shown_for = (self.cost * SHOWN_FOR).clamp(GATHER, LONGEST_SHOWN);
         age >= shown_for && (self.seq != last || age >= view.look() / 2)
     }
+
+    /// Returns the section of that moment, made when it is wanted first.
+    fn section(&mut self, reader: &mut ProjectReader, view: &PageView) -> SectionText {
+        if let Some((_, made)) = self.sections.iter().find(|(of, _)| of == view) {
+            return made.clone();
+        }
+        let since = Instant::now();
+        let made = match view.render(reader) {
+            Ok(html) => SectionText::Html(html.into_string().into()),
+            Err(error) => SectionText::Problem(error.to_string().into()),
+        };
+        self.cost += since.elapsed();
+        if self.sections.len() < MOST_SECTIONS {
+            self.sections.push((view.clone(), made.clone()));
+        }
+        made
+    }
 }
 
 /// A text that many streams send, and its hash.
@@ -176,24 +193,6 @@ impl LiveFeed {
         let lines: JournalLines = entries.iter().map(|entry| (entry.seq, to_line(entry))).collect();
         self.lines = Some(SharedLines { after, last, lines: lines.clone() });
         Ok(lines)
-    }
-}
-
-impl FeedMoment {
-    fn section(&mut self, reader: &mut ProjectReader, view: &PageView) -> SectionText {
-        if let Some((_, made)) = self.sections.iter().find(|(of, _)| of == view) {
-            return made.clone();
-        }
-        let since = Instant::now();
-        let made = match view.render(reader) {
-            Ok(html) => SectionText::Html(html.into_string().into()),
-            Err(error) => SectionText::Problem(error.to_string().into()),
-        };
-        self.cost += since.elapsed();
-        if self.sections.len() < MOST_SECTIONS {
-            self.sections.push((view.clone(), made.clone()));
-        }
-        made
     }
 }
 

@@ -209,6 +209,7 @@ fn router(state: AppState, tools: Vec<NamedTools>, hosts: AllowedHosts) -> Route
         .merge(data)
         .fallback(problem::not_found)
         .method_not_allowed_fallback(problem::method_not_allowed)
+        .layer(middleware::from_fn(problem::tell_refusals))
         .layer(middleware::from_fn(security::limit))
         .layer(middleware::from_fn_with_state(Arc::new(hosts), security::guard))
         .with_state(state)

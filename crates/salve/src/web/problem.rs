@@ -1,6 +1,9 @@
 //! What is answered when something is wrong: RFC 9457's problem details.
 
+use axum::body::to_bytes;
+use axum::extract::Request;
 use axum::http::{HeaderValue, StatusCode, header};
+use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -61,6 +64,24 @@ impl IntoResponse for HttpProblem {
         }
         response
     }
+}
+
+/// How much of a refusal's text is told.
+const REFUSAL_BYTES: usize = 4096;
+
+/// Turns what the framework refuses in plain text, such as a query that cannot be read, into a
+/// problem like all others; tools have a protocol of their own.
+pub(super) async fn tell_refusals(request: Request, next: Next) -> Response {
+    let is_tools = request.uri().path().starts_with("/mcp");
+    let response = next.run(request).await;
+    let status = response.status();
+    let kind = response.headers().get(header::CONTENT_TYPE);
+    let is_plain = kind.is_some_and(|kind| kind.as_bytes().starts_with(b"text/plain"));
+    if is_tools || !is_plain || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let text = to_bytes(response.into_body(), REFUSAL_BYTES).await.unwrap_or_default();
+    HttpProblem::new(status, String::from_utf8_lossy(&text)).into_response()
 }
 
 /// Answers requests for what does not exist.

@@ -46,8 +46,8 @@ pub(super) fn page(view: &SettingsView) -> Markup {
 
 /// Returns the settings that somebody has set, then the others, each with whether it is one of them.
 fn changed_first(rows: &[SettingRow]) -> impl Iterator<Item = (&SettingRow, bool)> {
-    let told = |row| (row, row.from.is_none_or(|from| from == "default"));
-    let (others, changed): (Vec<_>, Vec<_>) = rows.iter().map(told).partition(|(_, is)| *is);
+    let all = rows.iter().map(|row| (row, row.from.is_none_or(|from| from == "default")));
+    let (others, changed): (Vec<_>, Vec<_>) = all.partition(|(_, is_default)| *is_default);
     changed.into_iter().chain(others)
 }
 
