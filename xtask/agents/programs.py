@@ -98,6 +98,19 @@ class Claude:
                 "--strict-mcp-config", "--mcp-config", json.dumps({"mcpServers": {"shop": entry}}),
                 "--allowedTools", "mcp__shop"]
 
+    # Where `registered` writes.
+    scope = ()
+
+    def registered(self, prompt, server, bench):
+        """Registers an MCP server called `shop`; returns the file and the words that run the program."""
+        entry = {"type": "stdio", "command": server[0], "args": server[1:]}
+        bench.write(".mcp.json", json.dumps({"mcpServers": {"shop": entry}}, indent=2) + "\n")
+        (bench.project / ".claude").mkdir()
+        bench.write(".claude/settings.local.json", '{"enableAllProjectMcpServers": true}\n')
+        return bench.project / ".mcp.json", [
+            "claude", "-p", prompt, "--output-format", "stream-json", "--verbose",
+            "--allowedTools", "mcp__shop"]
+
 
 class Codex:
     """Codex."""
@@ -142,6 +155,19 @@ exclude_tmpdir_env_var = true
         settings = [f"mcp_servers.shop.{name}={json.dumps(value)}" for name, value in words.items()]
         options = [word for setting in settings for word in ("-c", setting)]
         return ["codex", "exec", "--json", "--skip-git-repo-check", *options, prompt]
+
+    scope = ("--scope", "user")
+
+    def registered(self, prompt, server, bench):
+        settings = bench.home / ".codex/config.toml"
+        settings.write_text(settings.read_text() + f"""
+# The shop's own server.
+[mcp_servers.shop]
+command = {json.dumps(server[0])}
+args = {json.dumps(server[1:])}
+default_tools_approval_mode = "approve"
+""")
+        return settings, ["codex", "exec", "--json", "--skip-git-repo-check", prompt]
 
 
 class GeminiCli:

@@ -1,6 +1,7 @@
-"""An MCP server with one tool, which dies in the first call that it ever gets.
+"""An MCP server with one tool, which fails in the first call that it ever gets.
 
-The argument names the file by which it knows that it died already.
+The first argument says how: `dies`, or `expires`, as a token does until somebody logs in. The second one
+names the file by which it knows that it died already, or that somebody logged in.
 """
 
 import json
@@ -8,7 +9,7 @@ import os
 import sys
 from pathlib import Path
 
-died = Path(sys.argv[1])
+fault, mark = sys.argv[1], Path(sys.argv[2])
 PRICE = {
     "name": "price", "description": "Returns the price of an article.",
     "inputSchema": {"type": "object", "properties": {"article": {"type": "string"}}},
@@ -26,9 +27,11 @@ def answer(message):
     if method == "tools/list":
         return {"tools": [PRICE]}
     if method == "tools/call":
-        if not died.exists():
-            died.touch()
+        if not mark.exists() and fault == "dies":
+            mark.touch()
             os._exit(7)
+        if not mark.exists():
+            return {"isError": True, "content": [{"type": "text", "text": "HTTP 401: token expired"}]}
         return {"content": [{"type": "text", "text": "the lamp costs 4711 cents"}]}
     return {}
 

@@ -1,4 +1,5 @@
-// A server made with the TypeScript SDK: a tool that needs a token, and one that acts and dies.
+// A server made with the TypeScript SDK: a tool that needs a token, one that acts and dies, and one that
+// works until it is cancelled.
 import { appendFileSync, existsSync } from "node:fs";
 import { McpServer } from "@modelcontextprotocol/sdk/server/mcp.js";
 import { StdioServerTransport } from "@modelcontextprotocol/sdk/server/stdio.js";
@@ -13,5 +14,12 @@ server.registerTool("create_order", { description: "Orders.", inputSchema: { die
   appendFileSync("orders", "order\n");
   if (die) process.exit(9);
   return say("ordered");
+});
+server.registerTool("linger", { description: "Works until it is cancelled." }, async (extra) => {
+  const progressToken = extra._meta?.progressToken;
+  await extra.sendNotification({ method: "notifications/progress", params: { progressToken, progress: 1 } });
+  await new Promise((resolve) => extra.signal.addEventListener("abort", resolve));
+  appendFileSync("cancelled", "yes\n");
+  return say("nobody reads this");
 });
 await server.connect(new StdioServerTransport());

@@ -45,18 +45,26 @@ async function story(name, server) {
   const client = new Client({ name: "story", version: "1" });
   await client.connect(transport);
   const { tools } = await client.listTools();
-  assert.deepEqual(tools.map((tool) => tool.name).sort(), ["create_order", "get_orders"]);
+  assert.deepEqual(tools.map((tool) => tool.name).sort(), ["create_order", "get_orders", "linger"]);
   const text = (answer) => answer.content.map((part) => part.text).join("\n");
   const orders = await client.callTool({ name: "get_orders", arguments: {} });
   assert.equal(text(orders), "orders");
   assert.ok(!orders.isError && existsSync(path.join(dir, "token")));
+  // A call tells of its progress, is cancelled, and hears of it; the next one is answered.
+  const stop = new AbortController();
+  const lingering = client.callTool({ name: "linger", arguments: {} }, undefined, { signal: stop.signal, onprogress: () => stop.abort() });
+  await assert.rejects(lingering);
+  for (let tries = 0; !existsSync(path.join(dir, "cancelled")); tries += 1) {
+    assert.ok(tries < 600, "the server never heard that the call was cancelled");
+    await new Promise((resolve) => setTimeout(resolve, 50));
+  }
   const died = await client.callTool({ name: "create_order", arguments: { die: true } });
   assert.ok(died.isError && text(died).includes("may have taken effect"), text(died));
   assert.equal(text(await client.callTool({ name: "get_orders", arguments: {} })), "orders");
   assert.equal(text(await client.callTool({ name: "create_order", arguments: { die: false } })), "ordered");
   assert.equal(readFileSync(path.join(dir, "orders"), "utf8"), "order\norder\n", "no order was made twice");
   await client.close();
-  console.log(`${name}: a token expired, a call died, and no order was made twice`);
+  console.log(`${name}: a token expired, a call was cancelled, one died, and no order was made twice`);
 }
 
 try {
