@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{PROGRAM, RegisterError};
+use super::{PROGRAM, RegisterError, RegistrationScope};
 use crate::dirs;
 
 /// Where the files are.
@@ -55,6 +55,15 @@ impl Places {
         Self { project: project.to_owned(), home, backups, homes, program: own_program() }
     }
 
+    /// Returns what starts Salve in a file of this scope. A file that a project shares names it; in
+    /// one of the user's own stands where it lies, because editors that a desktop starts look in
+    /// fewer places than a shell.
+    pub(super) fn program_in(&self, scope: RegistrationScope) -> String {
+        let path = (scope == RegistrationScope::User && self.program == PROGRAM).then(on_path);
+        let path = path.flatten().and_then(|path| path.into_os_string().into_string().ok());
+        path.unwrap_or_else(|| self.program.clone())
+    }
+
     /// Returns the directory of the user's settings for Claude Code.
     pub(super) fn claude_dir(&self) -> Result<PathBuf, RegisterError> {
         let home = || self.home.as_ref().map(|home| home.join(".claude"));
@@ -62,12 +71,17 @@ impl Places {
     }
 }
 
+/// Returns where a shell finds Salve by its name.
+fn on_path() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let mut found = std::env::split_paths(&path).map(|dir| dir.join(PROGRAM));
+    found.find(|file| file.is_absolute() && file.is_file())
+}
+
 /// Returns what starts this very Salve: its name where a shell finds it by that, else its path.
 fn own_program() -> String {
     let own = std::env::current_exe().and_then(|own| own.canonicalize()).ok();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let mut found = std::env::split_paths(&path).map(|dir| dir.join(PROGRAM));
-    match (found.find(|file| file.is_file()), own) {
+    match (on_path(), own) {
         (None, Some(own)) => own.to_string_lossy().into_owned(),
         (Some(_), _) | (None, None) => PROGRAM.to_owned(),
     }

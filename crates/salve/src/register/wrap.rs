@@ -192,11 +192,32 @@ enum Rewording {
 /// Looks at a server's name and command, if it has one, and says what becomes of it.
 type ServerJudge<'j> = &'j mut dyn FnMut(&str, Option<&Words>) -> Option<Rewording>;
 
+/// What a server's entry is to say.
+#[derive(Clone, Copy, Debug)]
+enum NewWords<'p> {
+    /// That this program starts it.
+    Wrap { program: &'p str },
+    /// What it said.
+    Unwrap,
+}
+
+/// Says what becomes of a server's entry.
+type EntryJudge<'j, 'p> = &'j mut dyn FnMut(&str, Option<&Words>) -> Option<NewWords<'p>>;
+
+/// A proxy before one server.
+#[derive(Clone, Copy, Debug)]
+struct ProxyBefore<'a> {
+    program: &'a str,
+    name: &'a str,
+}
+
 /// A client's file as it stands.
 struct ClientFile {
     shape: Shape,
     path: PathBuf,
     text: Option<String>,
+    /// What starts the proxy there.
+    program: String,
 }
 
 impl ClientFile {
@@ -208,7 +229,7 @@ impl ClientFile {
         let path = client.file(scope, places)?;
         let path = path.canonicalize().unwrap_or(path);
         let text = super::read(&path)?;
-        Ok(Self { shape: client.shape(), path, text })
+        Ok(Self { shape: client.shape(), path, text, program: places.program_in(scope) })
     }
 
     fn edit(&self, judge: ServerJudge<'_>) -> Result<String, RegisterError> {
@@ -216,10 +237,16 @@ impl ClientFile {
         if text.trim().is_empty() {
             return Ok(text.to_owned());
         }
+        let mut judged = |name: &str, words: Option<&Words>| {
+            Some(match judge(name, words)? {
+                Rewording::Wrap => NewWords::Wrap { program: &self.program },
+                Rewording::Unwrap => NewWords::Unwrap,
+            })
+        };
         let edited = match self.shape {
-            Shape::Json { list, .. } => edit_json(text, list, &SPLIT, judge),
-            Shape::Toml => edit_toml(text, judge),
-            Shape::Opencode => edit_json(text, "mcp", &JOINED, judge),
+            Shape::Json { list, .. } => edit_json(text, list, &SPLIT, &mut judged),
+            Shape::Toml => edit_toml(text, &mut judged),
+            Shape::Opencode => edit_json(text, "mcp", &JOINED, &mut judged),
         };
         edited.map_err(|why| RegisterError::Malformed { path: self.path.clone(), why })
     }
@@ -228,7 +255,7 @@ impl ClientFile {
 /// How an entry in JSON holds the words of its server's command.
 struct JsonEntry {
     words: fn(&CstObject) -> Option<Words>,
-    wrap: fn(&CstObject, &str, &Words),
+    wrap: fn(&CstObject, ProxyBefore<'_>, &Words),
     unwrap: fn(&CstObject, &Words),
 }
 
@@ -242,7 +269,7 @@ fn edit_json(
     text: &str,
     list: &str,
     how: &JsonEntry,
-    judge: ServerJudge<'_>,
+    judge: EntryJudge<'_, '_>,
 ) -> Result<String, String> {
     let (mark, body) = match text.strip_prefix('\u{feff}') {
         Some(body) => ("\u{feff}", body),
@@ -256,8 +283,10 @@ fn edit_json(
         let Some(entry) = property.object_value() else { continue };
         let words = (how.words)(&entry);
         match (judge(&name, words.as_ref()), words) {
-            (Some(Rewording::Wrap), Some(words)) => (how.wrap)(&entry, &name, &words),
-            (Some(Rewording::Unwrap), Some(words)) => (how.unwrap)(&entry, &words),
+            (Some(NewWords::Wrap { program }), Some(words)) => {
+                (how.wrap)(&entry, ProxyBefore { program, name: &name }, &words);
+            }
+            (Some(NewWords::Unwrap), Some(words)) => (how.unwrap)(&entry, &words),
             (Some(_), None) | (None, _) => {}
         }
     }
@@ -278,14 +307,14 @@ fn json_words(entry: &CstObject) -> Option<Words> {
     Some(Words { command, args })
 }
 
-fn wrap_json(entry: &CstObject, name: &str, words: &Words) {
+fn wrap_json(entry: &CstObject, proxy: ProxyBefore<'_>, words: &Words) {
     let args = entry.array_value_or_set("args");
-    let before = [PROXY[0], PROXY[1], name, PROXY[2], &words.command];
+    let before = [PROXY[0], PROXY[1], proxy.name, PROXY[2], &words.command];
     for (at, word) in before.into_iter().enumerate() {
         args.insert(at, word.into());
     }
     if let Some(command) = entry.get("command") {
-        command.set_value(CstInputValue::String(SALVE.to_owned()));
+        command.set_value(CstInputValue::String(proxy.program.to_owned()));
     }
 }
 
@@ -306,9 +335,10 @@ fn joined_words(entry: &CstObject) -> Option<Words> {
     Some(Words { command: words.next()?, args: words.collect() })
 }
 
-fn wrap_joined(entry: &CstObject, name: &str, _: &Words) {
+fn wrap_joined(entry: &CstObject, proxy: ProxyBefore<'_>, _: &Words) {
     let Some(words) = entry.array_value("command") else { return };
-    for (at, word) in [SALVE, PROXY[0], PROXY[1], name, PROXY[2]].into_iter().enumerate() {
+    let before = [proxy.program, PROXY[0], PROXY[1], proxy.name, PROXY[2]];
+    for (at, word) in before.into_iter().enumerate() {
         words.insert(at, word.into());
     }
 }
@@ -319,7 +349,7 @@ fn unwrap_joined(entry: &CstObject, words: &Words) {
     }
 }
 
-fn edit_toml(text: &str, judge: ServerJudge<'_>) -> Result<String, String> {
+fn edit_toml(text: &str, judge: EntryJudge<'_, '_>) -> Result<String, String> {
     let mut document: DocumentMut = text.parse().map_err(|error| toml_mistake(text, &error))?;
     let Some(servers) = document.get_mut(TOML_LIST).and_then(Item::as_table_like_mut) else {
         return Ok(text.to_owned());
@@ -328,12 +358,12 @@ fn edit_toml(text: &str, judge: ServerJudge<'_>) -> Result<String, String> {
         let Some(entry) = item.as_table_like_mut() else { continue };
         let words = toml_words(entry);
         match (judge(name.get(), words.as_ref()), words) {
-            (Some(Rewording::Wrap), Some(words)) => {
+            (Some(NewWords::Wrap { program }), Some(words)) => {
                 let before = [PROXY[0], PROXY[1], name.get(), PROXY[2], &words.command];
                 let all = before.into_iter().chain(words.args.iter().map(String::as_str));
-                set_toml(entry, SALVE, all.collect());
+                set_toml(entry, program, all.collect());
             }
-            (Some(Rewording::Unwrap), Some(words)) => {
+            (Some(NewWords::Unwrap), Some(words)) => {
                 let own = words.own_from();
                 if let Some(command) = words.args.get(own) {
                     let args = words.args.iter().skip(own + 1).map(String::as_str).collect();
@@ -461,15 +491,30 @@ mod tests {
     }
 
     #[test]
+    fn a_salve_that_no_shell_finds_by_its_name_is_named_by_its_path() {
+        for (client, text) in [(Client::Claude, JSON), (Client::Codex, TOML)] {
+            let (_dir, mut places, path) = stage(client, text);
+            places.program = "/opt/s/salve".to_owned();
+            change(client, &places, Wrapping::Wrap, &["files"]);
+            let wrapped = fs::read_to_string(&path).unwrap();
+            assert!(wrapped.contains("\"/opt/s/salve\""), "{wrapped}");
+            assert_eq!(states(client, &places)[0], ("files".to_owned(), Reached::Wrapped));
+            change(client, &places, Wrapping::Unwrap, &[]);
+            assert_eq!(fs::read_to_string(&path).unwrap(), text);
+        }
+    }
+
+    const TOML: &str = "model = \"x\" # kept\n\n[mcp_servers.files]\ncommand = \"npx\"\nargs = \
+                        [\"-y\",  \"f\"]\n[mcp_servers.far]\nurl = \"https://x\"\n";
+
+    #[test]
     fn codex_has_its_own_shape() {
-        let toml = "model = \"x\" # kept\n\n[mcp_servers.files]\ncommand = \"npx\"\nargs = [\"-y\",  \"f\"]\n\
-                    [mcp_servers.far]\nurl = \"https://x\"\n";
-        let (_dir, places, path) = stage(Client::Codex, toml);
+        let (_dir, places, path) = stage(Client::Codex, TOML);
         change(Client::Codex, &places, Wrapping::Wrap, &[]);
         let text = fs::read_to_string(&path).unwrap();
         let args = r#"args = ["proxy", "--name", "files", "--", "npx", "-y", "f"]"#;
         assert!(text.contains(args) && text.contains("# kept"), "{text}");
         change(Client::Codex, &places, Wrapping::Unwrap, &[]);
-        assert_eq!(fs::read_to_string(&path).unwrap(), toml);
+        assert_eq!(fs::read_to_string(&path).unwrap(), TOML);
     }
 }
