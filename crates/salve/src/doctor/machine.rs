@@ -13,12 +13,15 @@ use salve_core::agent::known_agents;
 
 /// How long a program may take to tell its version.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Prints the version of a Python that has what skills need, and fails in any other.
+const PYTHON_PROBE: &str = "import sys, ctypes, json, resource; assert sys.version_info >= (3, 8); print(sys.version.split()[0])";
 /// File watchers that a dev server and its tools commonly need together.
 const WATCHES: u64 = 65_536;
 
 /// Runs the machine's checks.
 pub(super) fn examine() -> Vec<Finding> {
-    vec![git(), sandbox(Means::here()), layer(LayerMeans::here()), agents(), ports(), watches()]
+    let (held, layers) = (sandbox(Means::here()), layer(LayerMeans::here()));
+    vec![git(), held, layers, agents(), python(), ports(), watches()]
 }
 
 fn git() -> Finding {
@@ -140,6 +143,19 @@ fn agents() -> Finding {
         return Finding::warn("agents", format!("none of {} found", names.join(", ")), mend);
     }
     Finding::ok("agents", found.join(", "))
+}
+
+/// Looks for what skills compute with.
+fn python() -> Finding {
+    let mend = "install Python 3.8 or newer if you run skills; all else works without";
+    let what = "conditions and computations of skills";
+    match ask("python3", &["-I", "-c", PYTHON_PROBE], PATIENCE) {
+        Ok(version) => Finding::ok("python3", format!("{version}, for {what}")),
+        Err(ProbeError::NotFound) => {
+            Finding::warn("python3", format!("not found: {what} do not work"), mend)
+        }
+        Err(error) => Finding::warn("python3", format!("{error}: {what} do not work"), mend),
+    }
 }
 
 /// Checks that a loopback port can be opened, and that its owner can be looked up.

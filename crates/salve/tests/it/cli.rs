@@ -68,7 +68,8 @@ fn doctor_reports_every_check_with_a_way_to_mend() {
     let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(report["version"], 1);
     let findings = report["findings"].as_array().unwrap();
-    let checks = ["git", "sandbox", "agents", "ports", "store", "config", "project", "disk"];
+    let checks =
+        ["git", "sandbox", "agents", "python3", "ports", "store", "config", "project", "disk"];
     for check in checks.into_iter().chain(["webhooks", "desktop", "registrations"]) {
         let finding = findings.iter().find(|finding| finding["check"] == check);
         let finding = finding.unwrap_or_else(|| panic!("{check} is missing in {report:#}"));
