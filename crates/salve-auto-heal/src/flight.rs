@@ -16,10 +16,25 @@ use sha2::{Digest as _, Sha256};
 /// How long a fix that did not help is not tried again.
 const REST: SignedDuration = SignedDuration::from_mins(15);
 
+/// How many files of a directory are looked at.
+const MOST_FILES: usize = 1_000;
+
 /// The fixes of this user, one file each.
 #[derive(Clone, Debug)]
 pub struct Flight {
     dir: PathBuf,
+}
+
+/// A fix that a call needs.
+#[derive(Clone, Copy, Debug)]
+pub struct WantedFix<'a> {
+    /// What all calls that need it have in common.
+    pub cause: &'a str,
+    /// When the call began that needs it.
+    pub began: Timestamp,
+    /// Files and directories that it writes: once somebody else has changed them, one that did not
+    /// help may help.
+    pub writes: &'a [PathBuf],
 }
 
 /// What came of wanting a fix.
@@ -50,26 +65,26 @@ impl Flight {
         Self { dir }
     }
 
-    /// Does a fix for a call that began at `began`, unless that is done since.
+    /// Does a fix, unless that is done since the call began.
     ///
     /// # Errors
     ///
     /// When it cannot be known who else is at it; nothing was done then.
     pub fn fix(
         &self,
-        cause: &str,
-        began: Timestamp,
+        wanted: &WantedFix<'_>,
         act: impl FnOnce() -> Result<(), String>,
     ) -> io::Result<FlightOutcome> {
         fs::create_dir_all(&self.dir)?;
-        let path = self.path(cause);
+        let path = self.path(wanted.cause);
         let _lock = locked(&path)?;
         if let Some(record) = read(&path) {
-            if record.finished >= began {
+            if record.finished >= wanted.began {
                 return Ok(record.failure.map_or(FlightOutcome::Done, FlightOutcome::Failed));
             }
             let rested = Timestamp::now().duration_since(record.finished) > REST;
-            if record.helped == Some(false) && !rested {
+            let is_useless = record.helped == Some(false) && !rested;
+            if is_useless && !has_changed(wanted.writes, record.finished) {
                 return Ok(FlightOutcome::Useless);
             }
         }
@@ -100,6 +115,18 @@ impl Flight {
         let name: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
         self.dir.join(format!("{name}.json"))
     }
+}
+
+/// Tells whether one of these was changed after that, by somebody who is not the fix.
+fn has_changed(paths: &[PathBuf], since: Timestamp) -> bool {
+    let is_newer = |path: &Path| {
+        let changed = fs::metadata(path).and_then(|data| data.modified()).ok();
+        changed.and_then(|at| Timestamp::try_from(at).ok()).is_some_and(|at| at > since)
+    };
+    paths.iter().any(|path| {
+        let inside = fs::read_dir(path).into_iter().flatten().flatten();
+        is_newer(path) || inside.take(MOST_FILES).any(|entry| is_newer(&entry.path()))
+    })
 }
 
 fn locked(path: &Path) -> io::Result<File> {
@@ -135,6 +162,10 @@ mod tests {
         (dir, flight)
     }
 
+    fn wanted(cause: &str, began: Timestamp) -> WantedFix<'_> {
+        WantedFix { cause, began, writes: &[] }
+    }
+
     /// **Invariant:** One cause is fixed once, however many calls wait for it.
     #[test]
     fn fifty_calls_that_fail_at_once_are_fixed_once() {
@@ -147,7 +178,8 @@ mod tests {
                         times.fetch_add(1, Ordering::SeqCst);
                         Ok(())
                     };
-                    assert_eq!(flight.fix("login", began, act).unwrap(), FlightOutcome::Done);
+                    let fixed = flight.fix(&wanted("login", began), act).unwrap();
+                    assert_eq!(fixed, FlightOutcome::Done);
                 });
             }
         });
@@ -157,7 +189,7 @@ mod tests {
     #[test]
     fn a_fix_that_did_not_help_is_not_tried_again_and_one_that_did_is() {
         let (_dir, flight) = flight();
-        let fix = |cause: &str| flight.fix(cause, Timestamp::now(), || Ok(())).unwrap();
+        let fix = |cause: &str| flight.fix(&wanted(cause, Timestamp::now()), || Ok(())).unwrap();
         assert_eq!(fix("login"), FlightOutcome::Done);
         flight.judge("login", false).unwrap();
         assert_eq!(fix("login"), FlightOutcome::Useless);
@@ -168,13 +200,32 @@ mod tests {
     }
 
     #[test]
+    fn a_fix_that_did_not_help_is_tried_again_once_what_it_writes_was_changed() {
+        let (dir, flight) = flight();
+        let token = dir.path().join("token");
+        fs::write(&token, "stale").unwrap();
+        let writes = [dir.path().join("absent"), token.clone()];
+        let fix = || {
+            let wanted =
+                WantedFix { cause: "login", began: Timestamp::now(), writes: writes.as_slice() };
+            flight.fix(&wanted, || Ok(())).unwrap()
+        };
+        assert_eq!(fix(), FlightOutcome::Done);
+        flight.judge("login", false).unwrap();
+        assert_eq!(fix(), FlightOutcome::Useless);
+        let later = std::time::SystemTime::now() + std::time::Duration::from_secs(5);
+        File::options().append(true).open(&token).unwrap().set_modified(later).unwrap();
+        assert_eq!(fix(), FlightOutcome::Done, "somebody logged in");
+    }
+
+    #[test]
     fn a_fix_that_fails_fails_for_all_who_waited_and_is_not_tried_at_once_again() {
         let (_dir, flight) = flight();
         let before = Timestamp::now();
         let failed = FlightOutcome::Failed("no".into());
-        assert_eq!(flight.fix("vpn", before, || Err("no".into())).unwrap(), failed);
-        assert_eq!(flight.fix("vpn", before, || panic!("again")).unwrap(), failed);
-        let later = flight.fix("vpn", Timestamp::now(), || panic!("again")).unwrap();
+        assert_eq!(flight.fix(&wanted("vpn", before), || Err("no".into())).unwrap(), failed);
+        assert_eq!(flight.fix(&wanted("vpn", before), || panic!("again")).unwrap(), failed);
+        let later = flight.fix(&wanted("vpn", Timestamp::now()), || panic!("again")).unwrap();
         assert_eq!(later, FlightOutcome::Useless);
     }
 }

@@ -11,7 +11,7 @@ use salve_core::tool::inside::InsideSettings;
 use salve_core::tool::rule::ToolFix;
 
 use crate::command;
-use crate::flight::{Flight, FlightOutcome};
+use crate::flight::{Flight, FlightOutcome, WantedFix};
 
 type HelpFunction = Box<dyn Fn(&BTreeMap<String, String>) -> Result<(), String> + Send + Sync>;
 type HealObserver = Box<dyn Fn(&HealNote) + Send + Sync>;
@@ -195,7 +195,17 @@ impl AutoHeal {
             std::thread::sleep(Duration::from_secs(*seconds));
             return Ok(());
         }
-        let outcome = self.flight.fix(&fix.cause(), began, || self.act(fix));
+        let writes: Vec<PathBuf> = match fix {
+            ToolFix::Run { writes, .. } => {
+                writes.iter().map(|path| command::home(path).into()).collect()
+            }
+            ToolFix::ConnectVpn { .. }
+            | ToolFix::Call { .. }
+            | ToolFix::Restart
+            | ToolFix::Wait { .. } => Vec::new(),
+        };
+        let wanted = WantedFix { cause: &fix.cause(), began, writes: &writes };
+        let outcome = self.flight.fix(&wanted, || self.act(fix));
         match outcome.map_err(|error| format!("the fix could not be begun: {error}"))? {
             FlightOutcome::Done => Ok(()),
             FlightOutcome::Failed(why) => Err(why),

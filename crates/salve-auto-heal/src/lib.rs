@@ -44,7 +44,7 @@ mod flight;
 mod healer;
 mod outcome;
 
-pub use flight::{Flight, FlightOutcome};
+pub use flight::{Flight, FlightOutcome, WantedFix};
 pub use healer::{AlreadyInstalled, AutoHeal, HealNote, SettingsError};
 pub use outcome::HealedResult;
 #[cfg(feature = "macros")]

@@ -181,6 +181,7 @@ kinds! {
         Learned "learned" 1 true;
         Forgotten "forgotten" 1 true;
         Rekeyed "rekeyed" 1 true;
+        ToolFailed "tool_failed" 1 false;
     }
     Server(ServerEvent) {
         Started "server_started" 1 false;

@@ -85,6 +85,21 @@ pub enum MemoryEvent {
         /// The signature from now on.
         to: Signature,
     },
+    /// A tool call failed, and this came of it.
+    ToolFailed {
+        /// The tool, or the command.
+        tool: Scrubbed,
+        /// What it said.
+        error: Scrubbed,
+        /// What it was called with, as JSON.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        context: Option<Scrubbed>,
+        /// What was done about it, if anything was.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        resolution: Option<Scrubbed>,
+        /// Whether the call worked when it was repeated.
+        healed: bool,
+    },
 }
 
 /// Something that happened to a dev server, or is wanted of it.

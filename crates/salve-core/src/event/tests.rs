@@ -172,6 +172,13 @@ fn one_of_each() -> Vec<Event> {
         }),
         Event::Memory(MemoryEvent::Forgotten { signature: Signature(7) }),
         Event::Memory(MemoryEvent::Rekeyed { from: Signature(7), to: Signature(8) }),
+        Event::Memory(MemoryEvent::ToolFailed {
+            tool: text("hbctl get orders"),
+            error: text("HTTP 401: token expired"),
+            context: Some(text(r#"{"namespace":"eph-1"}"#)),
+            resolution: Some(text("ran `hbctl login`")),
+            healed: true,
+        }),
         Event::Note(NoteEvent::StoreSalvaged { kept: 12, aside: text("salve.db.damaged") }),
         Event::Server(ServerEvent::Started {
             server: text("web"),

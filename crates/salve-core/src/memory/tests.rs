@@ -254,6 +254,7 @@ fn tool_failures_are_typed_by_class_then_by_the_spec_s_words() {
         (Class::Unknown, "HTTP 403 Forbidden", "auth"),
         (Class::Unknown, "manifest unknown", "unknown"),
         (Class::SyntaxError, "line 401", "unknown"),
+        (Class::Unknown, "order 401 was not found", "unknown"),
     ];
     for (class, error, want) in rows {
         assert_eq!(failure_type(class, error), want, "{class} {error}");

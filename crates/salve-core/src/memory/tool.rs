@@ -7,28 +7,20 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use crate::class::Class;
-
-/// Words in a tool's error that say the network is the trouble, lower-case.
-const NETWORK: [&str; 5] =
-    ["no route to host", "connection refused", "timeout", "dial tcp", "network unreachable"];
-/// Words in a tool's error that say the credentials are.
-const AUTH: [&str; 6] =
-    ["unauthorized", "401", "403", "forbidden", "token expired", "permission denied"];
+use crate::tool::failure::{FailedCall, FailureCategory};
 
 /// Returns the spec's type of a tool failure: `network`, `auth` or `unknown`.
 ///
-/// The class knows best; where it is silent, the spec's own words decide.
+/// The class knows best; where it is silent, the spec's own words in their place decide.
 pub fn failure_type(class: Class, error: &str) -> &'static str {
     let by_class = class.categories().tool;
     if by_class != "unknown" || class != Class::Unknown {
         return by_class;
     }
-    let error = error.to_lowercase();
-    let says = |words: &[&str]| words.iter().any(|word| error.contains(word));
-    match () {
-        () if says(&NETWORK) => "network",
-        () if says(&AUTH) => "auth",
-        () => "unknown",
+    match FailedCall::new("", error, class).category {
+        FailureCategory::Network => "network",
+        FailureCategory::Auth => "auth",
+        FailureCategory::Busy | FailureCategory::Other => "unknown",
     }
 }
 

@@ -14,20 +14,7 @@ pub fn event_text(event: &Event) -> Option<String> {
         Event::Incident(_) => words(event),
         Event::Server(event) => of_server(event),
         Event::Config(event) => of_config(event),
-        Event::Memory(MemoryEvent::Learned { signature, proof, .. }) => {
-            let how = match proof {
-                Proof::Proven => "helped, and is proven",
-                Proof::Transient => "was not needed",
-                Proof::Flaky => "helped by turns only",
-                Proof::Masked => "only hid the failure",
-                Proof::Failed => "did not help",
-            };
-            format!("remembered for {signature}: the remedy {how}")
-        }
-        Event::Memory(MemoryEvent::Forgotten { signature }) => format!("forgot {signature}"),
-        Event::Memory(MemoryEvent::Rekeyed { .. }) => {
-            "what was known of a failure goes by its new signature".to_owned()
-        }
+        Event::Memory(event) => of_memory(event),
         Event::Session(SessionEvent::Attached { process }) => {
             format!("an agent's session listens for repairs (pid {})", process.pid)
         }
@@ -136,6 +123,33 @@ fn of_job(turn: &JobTurn) -> String {
         JobTurn::Honored { .. } => "did as it was ordered".to_owned(),
         JobTurn::Stopped {} => "stopped; it goes on when it is resumed".to_owned(),
         JobTurn::Ended { .. } => "is over".to_owned(),
+    }
+}
+
+fn of_memory(event: &MemoryEvent) -> String {
+    match event {
+        MemoryEvent::Learned { signature, proof, .. } => {
+            let how = match proof {
+                Proof::Proven => "helped, and is proven",
+                Proof::Transient => "was not needed",
+                Proof::Flaky => "helped by turns only",
+                Proof::Masked => "only hid the failure",
+                Proof::Failed => "did not help",
+            };
+            format!("remembered for {signature}: the remedy {how}")
+        }
+        MemoryEvent::Forgotten { signature } => format!("forgot {signature}"),
+        MemoryEvent::Rekeyed { .. } => {
+            "what was known of a failure goes by its new signature".to_owned()
+        }
+        MemoryEvent::ToolFailed { tool, error, resolution, healed, .. } => {
+            let line = error.as_str().lines().next().unwrap_or_default();
+            match (healed, resolution) {
+                (true, Some(done)) => format!("{tool} failed and works again: {done} ({line})"),
+                (true, None) => format!("{tool} failed and works again: {line}"),
+                (false, _) => format!("{tool} failed: {line}"),
+            }
+        }
     }
 }
 

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
+use serde_json::Value;
 
 use super::envelope::{Envelope, MessageId};
 use super::rule::ToolPattern;
@@ -514,6 +515,19 @@ pub fn called_tool(line: &[u8]) -> Option<String> {
         name: String,
     }
     serde_json::from_slice::<CalledTool>(line).ok().map(|call| call.params.name)
+}
+
+/// Returns what a `tools/call` hands to its tool.
+pub fn call_arguments(line: &[u8]) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Call {
+        params: Params,
+    }
+    #[derive(Deserialize)]
+    struct Params {
+        arguments: Option<Value>,
+    }
+    serde_json::from_slice::<Call>(line).ok()?.params.arguments
 }
 
 #[cfg(test)]

@@ -1,6 +1,7 @@
 //! `salve call`: runs one command, and heals what keeps it from working.
 
 mod input;
+mod interrupts;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ use salve_core::tool::rule::ToolFix;
 use salve_core::tool::session::ToolHints;
 
 use self::input::CallInput;
+use self::interrupts::Interrupts;
 use super::project::kept;
 use super::{CliError, Exit, Output, tool_calls};
 use crate::agent::vitals::Vitals;
@@ -25,7 +27,7 @@ use crate::process::{
 };
 use crate::project::Project;
 use crate::subjects::tool::{CallAnswer, CallDesk, FailingCall, ServerFixes, ToolCaller};
-use crate::tools::HealMeans;
+use crate::tools::{HealMeans, HealTime};
 
 /// How often a command with an idle limit is looked at.
 const LOOK: Duration = Duration::from_millis(100);
@@ -40,7 +42,7 @@ const KILLED: i32 = 137;
 /// Arguments of `salve call`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Seconds that the command may take
+    /// Seconds that all of it may take, with what heals it
     #[arg(long, value_name = "SECONDS")]
     wall: Option<u64>,
     /// Seconds that the command may do nothing at all
@@ -73,38 +75,50 @@ pub(super) fn means(care: Supervisor, out: &Output) -> Option<HealMeans> {
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let care = tool_calls::care()?;
     end_with_keeper(care.clone());
+    let interrupts = Interrupts::listen(care.clone())
+        .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
     let dir = std::env::current_dir()
         .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
     let run = CommandCall {
         argv: args.command.clone(),
         dir,
         care: care.clone(),
-        wall: args.wall.map(Duration::from_secs),
+        interrupts,
+        wall: args.wall.map(|seconds| WallLimit {
+            seconds,
+            end: Instant::now() + Duration::from_secs(seconds),
+        }),
         idle: args.idle.map(Duration::from_secs),
     };
     let mut input = CallInput::of_process()?;
     let (began, since) = (Timestamp::now(), Instant::now());
-    let first = run
-        .attempt(&mut input)
-        .map_err(|error| CliError::failed("cannot run the command").because(error))?;
-    let (exit, text) = match first {
-        CallEnd::Ended(ProcessExit::Code(0), _) => return Ok(ExitCode::SUCCESS),
-        CallEnd::Ended(exit, text) => (exit, text),
-        CallEnd::Stopped(why) => return Ok(stopped(&why, out)),
+    let (exit, text) = match run.attempt(&mut input) {
+        Ok(CallEnd::Ended(ProcessExit::Code(0), _)) => return Ok(ExitCode::SUCCESS),
+        Ok(CallEnd::Ended(exit, text)) => (exit, text),
+        Ok(CallEnd::Interrupted(exit)) => return Ok(code_of(&exit)),
+        Ok(CallEnd::Stopped(why)) => return Ok(stopped(&why, out)),
+        Err(error) => {
+            let code = error.code();
+            out.error(&CliError::failed("cannot run the command").because(error));
+            return Ok(code);
+        }
     };
+    let time = run.wall.map_or(HealTime::Any, |wall| HealTime::Until(wall.end));
     let words: Vec<_> = args.command.iter().map(|word| word.to_string_lossy()).collect();
     let outcome = Arc::new(Mutex::new(CallResult::new(exit.clone())));
     let caller = CommandCaller { run, input, outcome: Arc::clone(&outcome) };
     let desk = CallDesk::with_call(FailingCall {
         tool: words.join(" "),
+        arguments: serde_json::Value::Null,
         text,
         exit: Some(exit),
         began,
         took: since.elapsed(),
         retries: 0,
+        so_far: Vec::new(),
         caller: Box::new(caller),
     });
-    tool_calls::serve(&desk, &care, out);
+    tool_calls::serve(&desk, &care, time, out);
     let outcome = outcome.lock().unwrap_or_else(PoisonError::into_inner);
     Ok(outcome.tell(out))
 }
@@ -129,6 +143,8 @@ fn stopped(why: &str, out: &Output) -> ExitCode {
 enum CallEnd {
     /// By itself, with the last lines that it wrote.
     Ended(ProcessExit, String),
+    /// After somebody interrupted it, who wants no other run.
+    Interrupted(ProcessExit),
     /// It was ended, for this reason.
     Stopped(String),
 }
@@ -138,8 +154,17 @@ struct CommandCall {
     argv: Vec<OsString>,
     dir: PathBuf,
     care: Supervisor,
-    wall: Option<Duration>,
+    interrupts: Arc<Interrupts>,
+    wall: Option<WallLimit>,
     idle: Option<Duration>,
+}
+
+/// How long a call may take with all that heals it.
+#[derive(Clone, Copy, Debug)]
+struct WallLimit {
+    /// As it was asked for.
+    seconds: u64,
+    end: Instant,
 }
 
 impl CommandCall {
@@ -159,15 +184,21 @@ impl CommandCall {
             // Whoever has stopped listening knows already.
             let _ = tell.send(end);
         });
-        let running = self.care.spawn_with(&spec, input.next()?, then)?;
+        let stdin = input.next()?;
+        let start = || Ok(self.care.spawn_with(&spec, stdin, then)?);
+        let running = self.interrupts.start(start)?;
         let stopped = self.wait(&running, &ended, &capture);
+        self.interrupts.ended();
         let grace = if stopped.is_some() { GRACE } else { Duration::ZERO };
         self.care.end(&running, grace);
         // A reader that takes longer gets the rest while we go on.
         let _ = running.wait_for_output(PASSING);
         let exit = running.ended().map_or(ProcessExit::Code(-1), |ended| ended.exit);
-        let ended = || CallEnd::Ended(exit, capture.tail());
-        Ok(stopped.map_or_else(ended, CallEnd::Stopped))
+        Ok(match stopped {
+            Some(why) => CallEnd::Stopped(why),
+            None if self.interrupts.have_come() => CallEnd::Interrupted(exit),
+            None => CallEnd::Ended(exit, capture.tail()),
+        })
     }
 
     /// Waits for the command's end, or for one of its limits; returns which.
@@ -194,8 +225,8 @@ impl CommandCall {
                 written = capture.written();
                 vitals.heard(now);
             }
-            if let Some(limit) = self.wall.filter(|&limit| begun.elapsed() >= limit) {
-                return Some(format!("it was not done after {} s and was ended", limit.as_secs()));
+            if let Some(wall) = self.wall.filter(|wall| wall.end <= now) {
+                return Some(format!("it was not done after {} s and was ended", wall.seconds));
             }
             if let Some(limit) = self.idle.filter(|&limit| vitals.look(now) >= limit) {
                 return Some(format!("it did nothing for {} s and was ended", limit.as_secs()));
@@ -213,11 +244,24 @@ enum CallError {
     Spawn(#[from] SpawnError),
 }
 
+impl CallError {
+    /// Returns how the program ends: as a shell does that cannot run a command.
+    fn code(&self) -> ExitCode {
+        match self {
+            Self::Spawn(SpawnError::NotFound { .. }) => ExitCode::from(127),
+            Self::Spawn(SpawnError::NotExecutable { .. }) => ExitCode::from(126),
+            Self::Spawn(_) | Self::Input(_) => Exit::Failed.into(),
+        }
+    }
+}
+
 /// What came of it all.
 struct CallResult {
     exit: ProcessExit,
     /// What made it work.
     healed: Option<String>,
+    /// What helped, after which it failed of something else.
+    done: Vec<String>,
     /// Why a person is needed.
     note: Option<String>,
     /// Why it was ended when it ran again.
@@ -226,7 +270,7 @@ struct CallResult {
 
 impl CallResult {
     fn new(exit: ProcessExit) -> Self {
-        Self { exit, healed: None, note: None, stopped: None }
+        Self { exit, healed: None, done: Vec::new(), note: None, stopped: None }
     }
 
     /// Says what was done, and returns how the program ends.
@@ -239,7 +283,14 @@ impl CallResult {
             return stopped(why, out);
         }
         match &self.note {
-            None => code_of(&self.exit),
+            None => {
+                if !self.done.is_empty() {
+                    let done = self.done.join(", then ");
+                    let then = "which failed of something else";
+                    out.remark(format_args!("salve: {done} and called again, {then}"));
+                }
+                code_of(&self.exit)
+            }
             Some(note) => {
                 out.remark(format_args!("salve: {note}"));
                 Exit::NeedsPerson.into()
@@ -279,6 +330,14 @@ impl ToolCaller for CommandCaller {
     }
 
     fn call_again(&mut self) -> CallAnswer {
+        if let Some(wall) = self.run.wall.filter(|wall| wall.end <= Instant::now()) {
+            let note = format!(
+                "what heals it was done, but the limit of {} s is over: call it again",
+                wall.seconds
+            );
+            self.note(|outcome| outcome.note = Some(note));
+            return CallAnswer::Gone;
+        }
         match self.run.attempt(&mut self.input) {
             Ok(CallEnd::Ended(ProcessExit::Code(0), _)) => {
                 self.note(|outcome| outcome.exit = ProcessExit::Code(0));
@@ -287,6 +346,10 @@ impl ToolCaller for CommandCaller {
             Ok(CallEnd::Ended(exit, text)) => {
                 self.note(|outcome| outcome.exit = exit);
                 CallAnswer::Failed { text }
+            }
+            Ok(CallEnd::Interrupted(exit)) => {
+                self.note(|outcome| outcome.exit = exit);
+                CallAnswer::Gone
             }
             Ok(CallEnd::Stopped(why)) => {
                 self.note(|outcome| outcome.stopped = Some(why));
@@ -298,6 +361,10 @@ impl ToolCaller for CommandCaller {
 
     fn give_up(&mut self, _: Option<&FailedCall>, note: Option<&str>) {
         self.note(|outcome| outcome.note = note.map(str::to_owned));
+    }
+
+    fn failed_otherwise(&mut self, after: &str) {
+        self.note(|outcome| outcome.done.push(after.to_owned()));
     }
 
     fn healed(&mut self, by: &str) {

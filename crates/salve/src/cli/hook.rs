@@ -7,26 +7,33 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{Event, MemoryEvent};
 use salve_core::memory::usage::Level;
 use salve_core::prevention::index::{PatternIndex, UsageWarning, WorkedBefore};
 use salve_core::prevention::mistake::CallMistake;
 use salve_core::scrub::Scrubbed;
+use salve_core::tool::failure::FailedCall;
 use salve_core::tool::hook::{HookInput, HookOutput, KillTarget, kill_targets};
 use salve_core::tool::rule::{HealChoice, ToolFix};
 use salve_core::tool::session::ToolHints;
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::{CliError, Exit, Output, foundation};
 use crate::learned::{Learned, ToolFailure, UsagePattern};
 use crate::process::tree;
 use crate::project::Project;
-use crate::store::Store;
+use crate::store::{Store, Stream};
 use crate::tools::{HealMeans, Healed, entry_of};
 
 /// From so many failures of the very same command on, it is warned about.
 const REPEATED: usize = 3;
 /// How far back failures count for that.
 const RECENT_MINUTES: i64 = 30;
+/// How many failures are looked at for one that a proxy has written down.
+const JUST_FAILED: usize = 8;
+/// How long ago that was at most.
+const JUST_NOW: SignedDuration = SignedDuration::from_secs(5);
 /// The largest input that is read; a result beyond it is no error message.
 const LARGEST: u64 = 4 << 20;
 
@@ -182,8 +189,12 @@ fn after(input: &HookInput, out: &Output) -> Option<HookOutput> {
     let means = super::call::means(care, out)?;
     let call = means.judge_failure(input.called(), &text);
     let said = match means.choose(&call, ToolHints::default(), &|_| false) {
-        HealChoice::Fixes(fixes) if means.may_retry(0) && !fixes.is_empty() => {
-            Some(fixed(&means, &fixes[0], began))
+        HealChoice::Fixes(fixes) if means.may_retry(0) && fixes.iter().any(can_be_done_here) => {
+            fixes.iter().find(|fix| can_be_done_here(fix)).map(|fix| fixed(&means, fix, began))
+        }
+        HealChoice::Fixes(fixes) if fixes.iter().any(|fix| matches!(fix, ToolFix::Wait { .. })) => {
+            let seconds = call.retry_after().unwrap_or(1);
+            Some(format!("The other side asks to wait {seconds} s. Call it again after that."))
         }
         HealChoice::MayHaveActed { .. } => {
             Some("The call may have taken effect. Look before you repeat it.".to_owned())
@@ -191,8 +202,37 @@ fn after(input: &HookInput, out: &Output) -> Option<HookOutput> {
         HealChoice::Person(why) => Some(format!("Salve did nothing about it: {why}.")),
         HealChoice::Fixes(_) | HealChoice::Nothing => known_fix(&means, input.called(), &text),
     };
-    means.record(&Healed { call: &call, resolution: None, is_healed: false });
+    let arguments = if input.command().is_some() { &Value::Null } else { &input.tool_input };
+    if input.command().is_some() || !is_on_record(&means, &call, began) {
+        means.record(&Healed { call: &call, arguments, resolution: None, is_healed: false });
+    }
     Some(HookOutput::tell(input, means.scrub(&said?)))
+}
+
+/// Tells whether a proxy has just written this very failure down, to which it added a word.
+fn is_on_record(means: &HealMeans, call: &FailedCall, now: Timestamp) -> bool {
+    let known = means.project().filter(|project| project.database().exists());
+    let Some(store) = known.and_then(|project| Store::open(project).ok()) else { return false };
+    let last = store.journal().tail(&Stream::ToolFailures, JUST_FAILED).unwrap_or_default();
+    last.iter().any(|entry| {
+        let Event::Memory(MemoryEvent::ToolFailed { tool, error, .. }) = &entry.event else {
+            return false;
+        };
+        let is_recent = now.duration_since(entry.at) < JUST_NOW;
+        is_recent
+            && tool.as_str() == call.tool
+            && !error.as_str().is_empty()
+            && means.scrub(&call.text).starts_with(error.as_str())
+    })
+}
+
+/// Tells whether a hook can do it: what needs the tool's server only a proxy can do.
+fn can_be_done_here(fix: &ToolFix) -> bool {
+    match fix {
+        ToolFix::Run { .. } | ToolFix::ConnectVpn { .. } => true,
+        // An agent waits better than a hook, which it would give up.
+        ToolFix::Call { .. } | ToolFix::Restart | ToolFix::Wait { .. } => false,
+    }
 }
 
 fn fixed(means: &HealMeans, fix: &ToolFix, began: Timestamp) -> String {

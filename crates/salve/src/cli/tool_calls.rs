@@ -17,7 +17,7 @@ use crate::project::Project;
 use crate::store::Store;
 use crate::subjects::tool::{CallDesk, ToolCalls};
 use crate::telemetry::Telemetry;
-use crate::tools::HealMeans;
+use crate::tools::{HealMeans, HealTime};
 
 /// Returns a desk that a thread serves while calls wait there, with the settings that are in force
 /// by then.
@@ -25,16 +25,16 @@ pub(super) fn desk(care: Supervisor, out: &Output) -> Arc<CallDesk> {
     let global = out.global().clone();
     CallDesk::new(move |desk| {
         let (care, global) = (care.clone(), global.clone());
-        let work = move || serve(&desk, &care, &Output::new(&global));
+        let work = move || serve(&desk, &care, HealTime::Any, &Output::new(&global));
         std::thread::Builder::new().name("salve-heal".to_owned()).spawn(work).is_ok()
     })
 }
 
 /// Heals the calls of a desk until none waits. Where that cannot be, they go back as they are: a
 /// call that fails is no reason for another failure.
-pub(super) fn serve(desk: &Arc<CallDesk>, care: &Supervisor, out: &Output) {
+pub(super) fn serve(desk: &Arc<CallDesk>, care: &Supervisor, time: HealTime, out: &Output) {
     loop {
-        if let Err(error) = heal(desk, care, out) {
+        if let Err(error) = heal(desk, care, time, out) {
             out.error(&error);
             desk.give_up();
         }
@@ -44,7 +44,12 @@ pub(super) fn serve(desk: &Arc<CallDesk>, care: &Supervisor, out: &Output) {
     }
 }
 
-fn heal(desk: &Arc<CallDesk>, care: &Supervisor, out: &Output) -> Result<(), CliError> {
+fn heal(
+    desk: &Arc<CallDesk>,
+    care: &Supervisor,
+    time: HealTime,
+    out: &Output,
+) -> Result<(), CliError> {
     let config = super::config::in_force(out)?;
     let scrubber = foundation::scrubber(&config)?;
     let dir = std::env::current_dir()
@@ -56,7 +61,8 @@ fn heal(desk: &Arc<CallDesk>, care: &Supervisor, out: &Output) -> Result<(), Cli
     let store = Store::open(&keeps)?;
     let me = crate::process::this(&scrubber);
     let _telemetry = Telemetry::start(&keeps, &config.settings.telemetry, &me)?;
-    let means = HealMeans::new(config.clone(), care.clone(), project, dir);
+    let means = HealMeans::new(config.clone(), care.clone(), project, dir).within(time);
+    let means = Arc::new(means);
     let remedies = foundation::remedies(&keeps, &config, Cow::Borrowed(&config.policy));
     let mut reporter = QuietReporter;
     let mut base = RunBase {
@@ -75,8 +81,10 @@ fn heal(desk: &Arc<CallDesk>, care: &Supervisor, out: &Output) -> Result<(), Cli
         orphans: 0,
         intent: crate::heal::RunIntent::Heal,
     };
-    let mut calls = ToolCalls::new(Arc::clone(desk), Arc::new(means), &base)?;
-    base.care_for(&mut calls)?;
+    let mut calls = ToolCalls::new(Arc::clone(desk), Arc::clone(&means), &base)?;
+    let cared = base.care_for(&mut calls);
+    means.sync_in(&store);
+    cared?;
     Ok(())
 }
 

@@ -13,6 +13,7 @@
 //! where a comment cannot be kept in its place, the old file is kept beside the new one.
 
 mod answer;
+mod failures;
 mod file;
 mod healing;
 mod items;
@@ -32,6 +33,7 @@ use crate::atomic::WriteError;
 use crate::store::{Store, StoreError};
 
 pub use answer::{MemoryAnswer, MemoryQuestion, NearMatch, TriedRemedyLine};
+pub use failures::FailedCalls;
 pub use file::LearnedFile;
 pub use items::{
     FixAttempt, FixResult, HealingPattern, Pattern, Sureness, ToolFailure, ToolFixItem,

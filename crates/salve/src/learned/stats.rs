@@ -6,6 +6,7 @@ use salve_core::memory::tool::{fix_matches, is_of_tool};
 use salve_core::memory::usage::{PatternStage, UsageRecord};
 use serde::Serialize;
 
+use super::failures::FailedCalls;
 use super::{Learned, Pattern, ToolFailure, ToolFixItem};
 use crate::store::StoreError;
 
@@ -43,7 +44,7 @@ impl Learned<'_> {
         let patterns = self.usage_patterns()?;
         let is_active = |usage: &UsageRecord| usage.stage(now) == PatternStage::Active;
         Ok(MemoryHealth {
-            auto_heal_rate: self.tool_stats()?.fix_rate,
+            auto_heal_rate: FailedCalls::of(self).statistics()?.fix_rate,
             patterns_active: patterns.iter().map(UsageRecord::from).filter(is_active).count()
                 as u64,
             fixes_learned: self.fixes()?.len() as u64 + self.store.memory().counts()?.proven,

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::Digest;
-use salve_core::memory::tool::{FailedToolCall, ToolStatistics, failure_type};
 use salve_core::memory::usage::{UsageRecord, Warned};
 use salve_core::prevention::mistake::LearnedMistake;
 use salve_core::prevention::session::UsageLesson;
@@ -15,6 +14,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
+use super::failures::FailedCalls;
 use super::file::LearnedFile;
 use super::healing::to_pattern;
 use super::items::{HealingPattern, Pattern, ToolFailure, ToolFixItem, UsagePattern, When};
@@ -45,10 +45,14 @@ impl Learned<'_> {
     /// Takes in what people changed in the files.
     pub fn pull(&self) -> Result<SyncReport, LearnedError> {
         let mut report = SyncReport::default();
-        if self.store.project().learned().is_dir() {
+        if self.store.project().learned().is_dir() || FailedCalls::of(self).has_new()? {
             let _lock = self.lock()?;
+            FailedCalls::of(self).take_in()?;
             for file in LearnedFile::ALL {
-                self.pull_file(file, &mut report)?;
+                // Whoever asks before each call does not read files that are in step.
+                if !is_in_step(self, file)? {
+                    self.pull_file(file, &mut report)?;
+                }
             }
         }
         Ok(report)
@@ -58,6 +62,7 @@ impl Learned<'_> {
     pub fn sync(&self) -> Result<SyncReport, LearnedError> {
         let mut report = SyncReport::default();
         let _lock = self.lock()?;
+        FailedCalls::of(self).take_in()?;
         for file in LearnedFile::ALL {
             let found = self.pull_file(file, &mut report)?;
             self.push_file(file, found, &mut report)?;
@@ -203,7 +208,8 @@ impl Learned<'_> {
             }
             LearnedFile::ToolFailures => {
                 let items = self.items_of(file, most)?;
-                let stats = serde_json::to_value(self.tool_stats()?).unwrap_or_default();
+                let stats =
+                    serde_json::to_value(FailedCalls::of(self).statistics()?).unwrap_or_default();
                 Ok((items, Some(stats)))
             }
         }
@@ -231,16 +237,6 @@ impl Learned<'_> {
         Ok(items.into_iter().map(|keyed| keyed.item).collect())
     }
 
-    /// Returns the statistics of all tool failures on record.
-    pub fn tool_stats(&self) -> Result<ToolStatistics, StoreError> {
-        let failures: Vec<ToolFailure> = self.typed(LearnedFile::ToolFailures)?;
-        Ok(ToolStatistics::of(failures.iter().map(|failure| {
-            let class = self.rules.fingerprint(&failure.error, &Default::default()).class;
-            let kind = failure_type(class, &failure.error);
-            FailedToolCall { at: failure.timestamp.0, kind, auto_healed: failure.auto_healed }
-        })))
-    }
-
     /// Returns the taught fixes for tool errors.
     pub fn fixes(&self) -> Result<Vec<ToolFixItem>, StoreError> {
         self.typed(LearnedFile::ToolFixes)
@@ -249,6 +245,11 @@ impl Learned<'_> {
     /// Returns the tool failures on record, oldest first.
     pub fn failures(&self) -> Result<Vec<ToolFailure>, StoreError> {
         self.typed(LearnedFile::ToolFailures)
+    }
+
+    /// Adds a tool failure that is in nobody's journal here, or replaces the same one.
+    pub fn put_failure(&self, failure: &ToolFailure) -> Result<(), StoreError> {
+        self.put(LearnedFile::ToolFailures, failure)
     }
 
     /// Returns the error patterns.
@@ -263,11 +264,6 @@ impl Learned<'_> {
     /// Adds a taught fix, or replaces the one for the same tool and text.
     pub fn put_fix(&self, fix: &ToolFixItem) -> Result<(), StoreError> {
         self.put(LearnedFile::ToolFixes, fix)
-    }
-
-    /// Adds a tool failure, or replaces the same one.
-    pub fn put_failure(&self, failure: &ToolFailure) -> Result<(), StoreError> {
-        self.put(LearnedFile::ToolFailures, failure)
     }
 
     /// Adds an error pattern, or replaces the same one.
@@ -317,12 +313,17 @@ impl Learned<'_> {
         Ok(items.into_iter().filter_map(|item| from_item(&item)).collect())
     }
 
-    fn put(&self, file: LearnedFile, value: &impl Serialize) -> Result<(), StoreError> {
-        let Ok(Value::Object(item)) = serde_json::to_value(value) else { return Ok(()) };
+    pub(super) fn put(&self, file: LearnedFile, value: &impl Serialize) -> Result<(), StoreError> {
+        let items: Vec<ItemChange> = self.update(file, value).into_iter().collect();
+        self.store.memory().edit_file(&FileEdit { items, ..FileEdit::of(file.name()) })
+    }
+
+    /// Returns the change that puts a value into a file, without its secrets.
+    pub(super) fn update(&self, file: LearnedFile, value: &impl Serialize) -> Option<ItemChange> {
+        let Ok(Value::Object(item)) = serde_json::to_value(value) else { return None };
         let item = self.clean(&item);
         let keyed = KeyedItem { key: file.key_of(&item), item };
-        let items = vec![ItemChange::Update { keyed, own_keys: file.keys() }];
-        self.store.memory().edit_file(&FileEdit { items, ..FileEdit::of(file.name()) })
+        Some(ItemChange::Update { keyed, own_keys: file.keys() })
     }
 
     /// Returns an item without secrets.
@@ -352,6 +353,12 @@ impl Learned<'_> {
         };
         items.into_iter().map(number).collect()
     }
+}
+
+/// Tells whether a file says what it said when it and the store were last in step.
+fn is_in_step(learned: &Learned<'_>, file: LearnedFile) -> Result<bool, StoreError> {
+    let Some(known) = learned.store.memory().file_digest(file.name())? else { return Ok(false) };
+    Ok(matches!(read(&learned.path(file)), Some(Ok(text)) if digest_of(&text) == known))
 }
 
 /// Reads a file; one that is no readable text is malformed, and no reason to stop.

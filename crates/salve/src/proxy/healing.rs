@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use salve_core::tool::envelope::{Envelope, MessageId, RequestAnswer};
 use salve_core::tool::failure::{FailedCall, failure_in, may_be_failure};
 use salve_core::tool::rule::ToolFix;
-use salve_core::tool::session::{ToolHints, WaitingRequest, called_tool};
+use salve_core::tool::session::{ToolHints, WaitingRequest, call_arguments, called_tool};
 use serde_json::{Value, json};
 
 use super::link::{Happened, Link, ServerWire};
@@ -107,15 +107,18 @@ impl CallHealing {
         let ago = SignedDuration::try_from(took).unwrap_or(SignedDuration::MAX);
         FailingCall {
             tool: request.line.as_deref().and_then(called_tool).unwrap_or_default(),
+            arguments: request.line.as_deref().and_then(call_arguments).unwrap_or_default(),
             text,
             exit: None,
             began: Timestamp::now().checked_sub(ago).unwrap_or(Timestamp::MIN),
             took,
             retries: request.retries,
+            so_far: Vec::new(),
             caller: Box::new(ProxiedCall {
                 healing: Arc::clone(self),
                 request,
                 answer: answer.to_vec(),
+                done: Vec::new(),
             }),
         }
     }
@@ -191,6 +194,8 @@ struct ProxiedCall {
     request: WaitingRequest,
     /// The last failure, as the server sent it.
     answer: Vec<u8>,
+    /// What helped, after which it failed of something else.
+    done: Vec<String>,
 }
 
 impl ToolCaller for ProxiedCall {
@@ -244,6 +249,10 @@ impl ToolCaller for ProxiedCall {
         }
     }
 
+    fn failed_otherwise(&mut self, after: &str) {
+        self.done.push(after.to_owned());
+    }
+
     fn give_up(&mut self, call: Option<&FailedCall>, note: Option<&str>) {
         let (link, request) = (&self.healing.link, &self.request);
         let watch = link.watch();
@@ -251,7 +260,12 @@ impl ToolCaller for ProxiedCall {
         if !link.session().end_healing(&request.id) {
             return;
         }
-        let notes: Vec<&str> = note.into_iter().chain(known.as_deref()).collect();
+        let done = (note.is_none() && !self.done.is_empty()).then(|| {
+            let done = self.done.join(", then ");
+            format!("Salve {done} and called again, which failed of something else.")
+        });
+        let notes: Vec<&str> =
+            note.into_iter().chain(done.as_deref()).chain(known.as_deref()).collect();
         let noted = (!notes.is_empty()).then(|| annotated(&self.answer, &notes.join(" ")));
         link.to_client(noted.flatten().as_deref().unwrap_or(&self.answer));
     }

@@ -234,6 +234,11 @@ pub trait Memory: Debug {
     /// Returns what a learned file said when it was last in step.
     fn file_base(&self, file: &str) -> Result<Option<FileBase>, StoreError>;
 
+    /// Returns the digest of what a file said when it and the store were last in step.
+    fn file_digest(&self, file: &str) -> Result<Option<String>, StoreError> {
+        Ok(self.file_base(file)?.map(|base| base.digest))
+    }
+
     /// Takes a whole edit of a learned file in, or nothing of it.
     fn edit_file(&self, edit: &FileEdit) -> Result<(), StoreError>;
 

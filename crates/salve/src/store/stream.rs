@@ -45,6 +45,8 @@ pub enum Stream {
     EarnedRules,
     /// Who was told what.
     Notices,
+    /// The tool calls that failed.
+    ToolFailures,
 }
 
 /// How the entries of a stream are recognised.
@@ -103,6 +105,7 @@ impl Stream {
             Stream::Approvals => all(&["judged", "approved"]),
             Stream::EarnedRules => all(&["rule_accepted", "rule_withdrawn", "rekeyed"]),
             Stream::Notices => all(&["notified"]),
+            Stream::ToolFailures => all(&["tool_failed"]),
         }
     }
 
@@ -196,6 +199,7 @@ mod tests {
             Stream::Approvals,
             Stream::EarnedRules,
             Stream::Notices,
+            Stream::ToolFailures,
         ];
         let named: Vec<&str> =
             streams.iter().flat_map(|stream| stream.selector().kinds.iter().copied()).collect();

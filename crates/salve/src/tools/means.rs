@@ -2,26 +2,27 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_auto_heal::{Flight, FlightOutcome};
+use salve_auto_heal::{Flight, FlightOutcome, WantedFix};
 use salve_core::event::{Authority, Exit};
 use salve_core::fingerprint::{FingerprintRules, Hints};
 use salve_core::scrub::Scrubber;
 use salve_core::tool::failure::FailedCall;
 use salve_core::tool::rule::{HealChoice, HealTable, ToolFix};
 use salve_core::tool::session::ToolHints;
+use serde_json::Value;
 use uuid::Uuid;
 
 use crate::config::{Config, Network, PreventionSettings, SandboxMode, SandboxSettings};
 use crate::dirs;
 use crate::gate;
-use crate::learned::{Learned, ToolFailure, When};
+use crate::learned::{FailedCalls, Learned, ToolFailure, When};
 use crate::process::Supervisor;
 use crate::project::Project;
 use crate::sandbox::{Sandbox, SandboxEnd, SandboxedCommand, shell};
-use crate::store::Store;
+use crate::store::{Store, StoreError};
 
 /// How much of an error is kept.
 const KEPT_ERROR: usize = 2_000;
@@ -38,6 +39,16 @@ pub struct HealMeans {
     scrubber: Scrubber,
     project: Option<Project>,
     dir: PathBuf,
+    time: HealTime,
+}
+
+/// How long healing may take, beside each fix's own limit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HealTime {
+    /// As long as it takes.
+    Any,
+    /// Until then.
+    Until(Instant),
 }
 
 /// Why a fix was not carried out or did not work.
@@ -50,6 +61,8 @@ pub struct FixError(pub String);
 pub struct Healed<'a> {
     /// The call.
     pub call: &'a FailedCall,
+    /// What it was called with, where that is known.
+    pub arguments: &'a Value,
     /// What was done, in words.
     pub resolution: Option<String>,
     /// Whether the call works now.
@@ -72,6 +85,23 @@ impl HealMeans {
             project,
             dir,
             config,
+            time: HealTime::Any,
+        }
+    }
+
+    /// Bounds all fixes together.
+    #[must_use]
+    pub fn within(mut self, time: HealTime) -> Self {
+        self.time = time;
+        self
+    }
+
+    /// Returns how long the next fix may take.
+    fn fix_limit(&self) -> Duration {
+        let limit = self.config.settings.auto_heal.fix_timeout;
+        match self.time {
+            HealTime::Any => limit,
+            HealTime::Until(end) => limit.min(end.saturating_duration_since(Instant::now())),
         }
     }
 
@@ -134,7 +164,14 @@ impl HealMeans {
         by_caller: &mut dyn FnMut(&ToolFix) -> Result<(), String>,
     ) -> Result<(), FixError> {
         if let ToolFix::Wait { seconds } = fix {
-            std::thread::sleep(Duration::from_secs(*seconds));
+            let asked = Duration::from_secs(*seconds);
+            if asked > self.fix_limit() {
+                // Whoever called knows that now, instead of waiting for us.
+                return Err(FixError(format!(
+                    "the other side asks to wait {seconds} s, which is longer than Salve may wait"
+                )));
+            }
+            std::thread::sleep(asked);
             return Ok(());
         }
         let act = || match fix {
@@ -146,7 +183,8 @@ impl HealMeans {
             }
             ToolFix::Call { .. } | ToolFix::Restart | ToolFix::Wait { .. } => by_caller(fix),
         };
-        let outcome = self.flight.fix(&self.cause(fix), began, act);
+        let wanted = WantedFix { cause: &self.cause(fix), began, writes: &written_by(fix) };
+        let outcome = self.flight.fix(&wanted, act);
         match outcome.map_err(|error| FixError(format!("the fix could not be begun: {error}")))? {
             FlightOutcome::Done => Ok(()),
             FlightOutcome::Failed(why) => Err(FixError(why)),
@@ -164,14 +202,30 @@ impl HealMeans {
         }
     }
 
-    /// Returns what one cause has in common; a restart is one server's own matter.
+    /// Returns what one cause has in common: a restart is one server's own matter, and what a
+    /// project's settings name may be something else in the next project.
     fn cause(&self, fix: &ToolFix) -> String {
+        let root = self.project.as_ref().map_or(&*self.dir, Project::root);
         match fix {
             ToolFix::Restart => {
                 format!("restart in {} by {}", self.dir.display(), std::process::id())
             }
-            fix => fix.cause(),
+            ToolFix::Run { command, .. } if self.is_of_project(command) => {
+                format!("{} in {}", fix.cause(), root.display())
+            }
+            ToolFix::Run { .. }
+            | ToolFix::ConnectVpn { .. }
+            | ToolFix::Call { .. }
+            | ToolFix::Wait { .. } => fix.cause(),
         }
+    }
+
+    fn is_of_project(&self, command: &str) -> bool {
+        let rules = self.config.tree.get("auto_heal.rules");
+        let is_users = rules.is_some_and(|rules| rules.origin.layer() == "user");
+        let program = command.split_whitespace().next().unwrap_or_default();
+        let is_relative = program.contains('/') && !program.starts_with(['/', '~']);
+        !is_users || is_relative
     }
 
     /// Returns the sandbox of a rule's command: what it may write to, and any network, because where
@@ -220,7 +274,7 @@ impl HealMeans {
             dir: &dir,
             env,
             name: format!("fix {}", Uuid::new_v4()),
-            limit: self.config.settings.auto_heal.fix_timeout,
+            limit: self.fix_limit(),
             on: Authority::Gate,
         };
         let ran =
@@ -235,12 +289,17 @@ impl HealMeans {
         let output = self.scrubber.scrub(&ran.output);
         let last: Vec<&str> = output.as_str().lines().rev().take(3).collect();
         let last = last.into_iter().rev().collect::<Vec<_>>().join("; ");
-        let auto_heal = &self.config.settings.auto_heal;
+        let limit = match self.time {
+            HealTime::Any => {
+                format!("{} ms", self.config.settings.auto_heal.fix_timeout.as_millis())
+            }
+            HealTime::Until(_) => "the time that was left".to_owned(),
+        };
         let how = match ran.exit {
             Exit::Code(code) => format!("failed with exit code {code}"),
             Exit::Signal(signal) => format!("was ended by signal {signal}"),
             Exit::TimedOut | Exit::Hung => {
-                format!("was not done after {} ms", auto_heal.fix_timeout.as_millis())
+                format!("was not done after {limit}")
             }
         };
         format!("`{command}` {how}: {last}")
@@ -248,38 +307,49 @@ impl HealMeans {
 
     /// Writes down what came of a failed call, where the project keeps such things.
     pub fn record(&self, healed: &Healed<'_>) {
-        self.with_memory(|learned| self.put(&learned, healed));
+        self.with_memory(|learned| {
+            // A call is not made to fail by what is kept of it.
+            if self.note(&learned, healed).is_ok() {
+                let _ = learned.sync();
+            }
+        });
     }
 
-    /// Writes down what came of a failed call in a store that is open already.
+    /// Writes down what came of a failed call in a store that is open already; the files follow
+    /// with [`Self::sync_in`].
     pub fn record_in(&self, store: &Store, healed: &Healed<'_>) {
         // The user's own memory holds what heals, and no statistics.
         if self.project.is_some() {
-            let rules = self.config.fingerprint_rules();
-            self.put(&Learned::new(store, &self.scrubber, rules), healed);
+            let _ = self.note(&self.learned(store), healed);
         }
     }
 
-    fn put(&self, learned: &Learned<'_>, healed: &Healed<'_>) {
-        let error: String = healed.call.text.chars().take(KEPT_ERROR).collect();
-        let failure = ToolFailure {
+    /// Brings the files that people read up to date.
+    pub fn sync_in(&self, store: &Store) {
+        if self.project.is_some() {
+            let _ = self.learned(store).sync();
+        }
+    }
+
+    fn learned<'s>(&'s self, store: &'s Store) -> Learned<'s> {
+        Learned::new(store, &self.scrubber, self.config.fingerprint_rules())
+    }
+
+    fn note(&self, learned: &Learned<'_>, healed: &Healed<'_>) -> Result<(), StoreError> {
+        FailedCalls::of(learned).note(&ToolFailure {
             timestamp: When(Timestamp::now()),
-            tool: self.scrubber.scrub(&healed.call.tool).as_str().to_owned(),
-            error: self.scrubber.scrub(&error).as_str().to_owned(),
-            context: serde_json::Value::Null,
+            tool: healed.call.tool.clone(),
+            error: healed.call.text.chars().take(KEPT_ERROR).collect(),
+            context: healed.arguments.clone(),
             resolution: healed.resolution.clone(),
             auto_healed: healed.is_healed,
-        };
-        // A call that works is not made to fail by statistics.
-        if learned.put_failure(&failure).is_ok() {
-            let _ = learned.sync();
-        }
+        })
     }
 
     /// Uses the project's memory, making it if there is none; nothing where there is no project.
     pub(super) fn with_memory<T>(&self, work: impl FnOnce(Learned<'_>) -> T) -> Option<T> {
         let store = Store::open(self.project.as_ref()?).ok()?;
-        Some(work(Learned::new(&store, &self.scrubber, self.config.fingerprint_rules())))
+        Some(work(self.learned(&store)))
     }
 
     /// Uses the project's memory if there is one and it answers.
@@ -312,6 +382,17 @@ impl HealMeans {
     /// Returns text without its secrets.
     pub fn scrub(&self, text: &str) -> String {
         self.scrubber.scrub(text).as_str().to_owned()
+    }
+}
+
+/// Returns what a fix writes to: what changes there without it may make it help next time.
+fn written_by(fix: &ToolFix) -> Vec<PathBuf> {
+    match fix {
+        ToolFix::Run { writes, .. } => writes.iter().map(|path| expand_home(path).into()).collect(),
+        ToolFix::ConnectVpn { .. }
+        | ToolFix::Call { .. }
+        | ToolFix::Restart
+        | ToolFix::Wait { .. } => Vec::new(),
     }
 }
 

@@ -75,6 +75,7 @@ mod skills;
 mod store_faults;
 mod support;
 mod tables;
+mod tool_records;
 mod tools;
 mod web;
 mod web_dev_page;

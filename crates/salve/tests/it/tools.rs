@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Output, Stdio};
+use std::time::Instant;
 
 use serde_json::{Value, json};
 
@@ -52,12 +53,12 @@ fn count(project: &Project, file: &str) -> usize {
     std::fs::read_to_string(project.dir().join(file)).unwrap_or_default().lines().count()
 }
 
-fn texts(output: &Output) -> (Option<i32>, String, String) {
+pub(crate) fn texts(output: &Output) -> (Option<i32>, String, String) {
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     (output.status.code(), text(&output.stdout), text(&output.stderr))
 }
 
-fn failures(project: &Project) -> String {
+pub(crate) fn failures(project: &Project) -> String {
     let path = project.dir().join(".salve/learned/tool_failures.yaml");
     std::fs::read_to_string(path).unwrap_or_default()
 }
@@ -146,6 +147,106 @@ fn input_exit_code_and_limits_hold() {
 }
 
 #[test]
+fn the_wall_holds_for_the_call_with_all_that_heals_it() {
+    let project = stage();
+    project.write("salve.toml", RULES.replace("./hbctl login", "touch begun; sleep 600"));
+    let began = Instant::now();
+    let call = ["call", "--wall", "2", "--", "./hbctl", "get", "orders"];
+    let (code, _, err) = texts(&project.run(&call));
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("not done after the time that was left"), "{err}");
+    assert!(began.elapsed() < crate::support::LONG, "the fix's own limit is 120 s");
+    assert!(project.dir().join("begun").exists());
+    // Whoever is to wait longer than Salve may learns that at once.
+    let later = "#!/bin/sh\necho calls >>calls\necho '429 Too Many Requests, Retry-After: 500' >&2\nexit 1\n";
+    project.write("hbctl", later);
+    let (code, _, err) = texts(&project.run(&["call", "--", "./hbctl", "get", "orders"]));
+    assert_eq!(code, Some(3), "{err}");
+    assert!(err.contains("asks to wait 500 s"), "{err}");
+}
+
+/// A call that needs two things one after the other.
+#[test]
+fn a_fix_that_helped_is_not_blamed_for_the_next_failure_and_that_is_healed_within_the_limit() {
+    let script = "#!/bin/sh\necho \"$*\" >>calls\n[ \"$1\" != login ] || exec touch token\n\
+                  [ -e token ] || { echo 'HTTP 401: token expired' >&2; exit 1; }\n\
+                  [ -e connected ] || { cat next >&2; exit 4; }\necho orders\n";
+    let refused = "connection refused";
+    for (max, next, code, says) in [
+        (2, refused, 0, "ran `./hbctl login`, then ran `touch connected` and called again: healed"),
+        (1, refused, 3, "ran `./hbctl login` and called again, which failed of something else"),
+        (
+            2,
+            "no such order",
+            4,
+            "ran `./hbctl login` and called again, which failed of something else",
+        ),
+    ] {
+        let project = stage();
+        project.write("hbctl", script);
+        project.write("next", next);
+        project.write("salve.toml", format!("[auto_heal]\nmax_retries = {max}\n{RULES}"));
+        let (got, _, err) = texts(&project.run(&["call", "--", "./hbctl", "get", "orders"]));
+        assert_eq!(got, Some(code), "{max} {next}: {err}");
+        assert!(err.contains(says) && !err.contains("did not help"), "{err}");
+        let calls = std::fs::read_to_string(project.dir().join("calls")).unwrap();
+        let times = calls.lines().filter(|line| line.starts_with("get")).count();
+        assert_eq!(times, if code == 0 { 3 } else { 2 }, "{calls}");
+        let states: Vec<Value> =
+            incidents(&project).iter().map(|one| one["state"].clone()).collect();
+        assert!(states.iter().all(|state| state == "recovered"), "{states:?}");
+        assert_eq!(states.len(), if code == 0 { 2 } else { 1 });
+    }
+}
+
+#[test]
+fn a_command_that_is_interrupted_tidies_up_and_is_not_called_again() {
+    let project = stage();
+    let tidy = "trap 'echo HTTP 401 >&2; touch tidied; exit 42' INT TERM; touch up; \
+                while :; do sleep 0.05; done";
+    for signal in ["-INT", "-TERM"] {
+        let mut call = project.command(&["call", "--", "sh", "-c", tidy]);
+        let mut call = call.stdin(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        crate::support::wait_for("it", || project.dir().join("up").exists());
+        let kill = ["-c", &format!("kill {signal} {}", call.id())];
+        std::process::Command::new("sh").args(kill).status().unwrap();
+        assert_eq!(call.wait().unwrap().code(), Some(42), "{signal}");
+        for left in ["tidied", "up"] {
+            std::fs::remove_file(project.dir().join(left)).unwrap();
+        }
+    }
+    assert_eq!(count(&project, "logins"), 0);
+}
+
+#[test]
+fn a_command_that_cannot_run_ends_as_in_a_shell() {
+    let project = stage();
+    project.write("plain", "no program");
+    for (command, want) in [("./nowhere", 127), ("./plain", 126)] {
+        let (code, _, err) = texts(&project.run(&["call", "--", command]));
+        assert_eq!(code, Some(want), "{err}");
+        assert!(err.contains(command), "{err}");
+    }
+}
+
+/// The same words in two projects are two things.
+#[test]
+fn what_did_not_help_in_one_project_is_tried_in_another() {
+    let (one, other) = (stage(), stage());
+    one.write("broken", "");
+    assert_eq!(one.run(&["call", "--", "./hbctl", "get", "orders"]).status.code(), Some(3));
+    let mut call = one.command(&["call", "--", "./hbctl", "get", "orders"]);
+    call.current_dir(other.dir());
+    let (code, _, err) = texts(&call.output().unwrap());
+    assert_eq!(code, Some(0), "{err}");
+    // And what its login writes was changed by it, so the first project tries again, too.
+    std::fs::remove_file(one.home().join(".hbctl/token")).unwrap();
+    std::fs::remove_file(one.dir().join("broken")).unwrap();
+    let (code, _, err) = texts(&one.run(&["call", "--", "./hbctl", "get", "orders"]));
+    assert_eq!(code, Some(0), "{err}");
+}
+
+#[test]
 fn a_wrong_rule_is_named_with_its_place() {
     let project = Project::new();
     project.write("salve.toml", "[[auto_heal.rules]]\nmatch = \"(\"\nrun = \"x\"\n");
@@ -160,7 +261,7 @@ fn a_wrong_rule_is_named_with_its_place() {
 
 /// A server whose tools need a login that another of its tools does.
 const SERVER: &str = r#"
-import json, os, sys
+import json, os, sys, time
 def note(text):
     with open('log', 'a') as f: f.write(text + '\n')
 note('start')
@@ -176,6 +277,7 @@ for line in sys.stdin:
         name, args = m['params']['name'], m['params'].get('arguments', {})
         note(name + ' ' + json.dumps(args))
         if name == 'kube_login':
+            if os.path.exists('slow'): time.sleep(1)
             open('token', 'w').close(); answer('logged in')
         elif name == 'bonfire_get':
             answer('pods') if os.path.exists('token') else answer('\u274c 401 Unauthorized: token expired')
@@ -187,7 +289,7 @@ for line in sys.stdin:
 "#;
 
 /// Sends calls through a proxy in front of the server, and returns all answers by their ids.
-fn call_all(project: &Project, calls: &[(&str, u32)]) -> Vec<(u64, Value)> {
+pub(crate) fn call_all(project: &Project, calls: &[(&str, u32)]) -> Vec<(u64, Value)> {
     project.write("server.py", SERVER);
     let mut command = project.command(&["proxy", "--", "python3", "server.py"]);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -398,7 +500,7 @@ fn what_memory_says_never_runs_without_the_gate() {
     assert!(!project.dir().join("owned").exists());
 }
 
-fn hook(project: &Project, event: &Value) -> Option<Value> {
+pub(crate) fn hook(project: &Project, event: &Value) -> Option<Value> {
     let output = project.run_with_input(&["hook", "claude"], event.to_string().as_bytes());
     assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::super::output::counted;
 use super::super::{CliError, Exit};
 use super::MemoryCommandContext;
-use crate::learned::{MemoryHealth, ToolFailure};
+use crate::learned::{FailedCalls, MemoryHealth, ToolFailure};
 use crate::store::{Counts, Store};
 
 /// Arguments of `salve memory stats`.
@@ -43,7 +43,7 @@ pub(super) fn run(desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
         (MemoryHealth::default(), 0, 0, ToolStatistics::default());
     if let Some(store) = &project {
         let learned = desk.learned(store);
-        (health, tools) = (learned.memory_health(now)?, learned.tool_stats()?);
+        (health, tools) = (learned.memory_health(now)?, FailedCalls::of(&learned).statistics()?);
         fixes = learned.fixes()?.len() as u64;
         patterns = learned.usage_patterns()?.len() as u64;
     }

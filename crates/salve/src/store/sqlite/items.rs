@@ -109,6 +109,12 @@ pub(super) fn base_of_file(tx: &Transaction<'_>, file: &str) -> rusqlite::Result
     }))
 }
 
+/// Returns the digest of what a file said, without its items, of which there may be many.
+pub(super) fn digest_of_file(tx: &Transaction<'_>, file: &str) -> rusqlite::Result<Option<String>> {
+    let sql = "SELECT digest FROM learned_file WHERE file = ?1";
+    tx.query_row(sql, [file], |row| row.get(0)).optional()
+}
+
 /// Remembers what a file says now that it is in step.
 pub(super) fn set_base_of_file(
     tx: &Transaction<'_>,

@@ -181,6 +181,10 @@ impl Memory for SqliteMemory {
         self.database.read_tables(|tx| items::base_of_file(tx, file))
     }
 
+    fn file_digest(&self, file: &str) -> Result<Option<String>, StoreError> {
+        self.database.read_tables(|tx| items::digest_of_file(tx, file))
+    }
+
     fn edit_file(&self, edit: &FileEdit) -> Result<(), StoreError> {
         self.database.write_tables(Durability::Power, |tx| {
             edit.withdrawn.iter().try_for_each(|signature| withdraw_failure(tx, *signature))?;

@@ -11,6 +11,7 @@ use salve_core::event::Exit;
 use salve_core::tool::failure::FailedCall;
 use salve_core::tool::rule::ToolFix;
 use salve_core::tool::session::ToolHints;
+use serde_json::Value;
 
 use crate::heal::inbox::InboxMessage;
 
@@ -65,12 +66,17 @@ pub trait ToolCaller: Send {
 
     /// Takes in what made the call work.
     fn healed(&mut self, _by: &str) {}
+
+    /// Takes in what was done that helped, after which the call failed of something else.
+    fn failed_otherwise(&mut self, _after: &str) {}
 }
 
 /// A call that failed and whose caller waits.
 pub struct FailingCall {
     /// The tool, or the command.
     pub tool: String,
+    /// What it was called with, where that is known apart from the tool; not scrubbed.
+    pub arguments: Value,
     /// What it said, not scrubbed.
     pub text: String,
     /// How its process ended, where it was one.
@@ -81,6 +87,8 @@ pub struct FailingCall {
     pub took: Duration,
     /// How often it was made again by now.
     pub retries: u32,
+    /// What was done that helped, in words, after which it failed of something else.
+    pub so_far: Vec<String>,
     /// Who waits.
     pub caller: Box<dyn ToolCaller>,
 }
@@ -252,11 +260,13 @@ mod tests {
     fn call(given_up: &Arc<AtomicU32>) -> FailingCall {
         FailingCall {
             tool: "t".into(),
+            arguments: Value::Null,
             text: "no".into(),
             exit: None,
             began: Timestamp::UNIX_EPOCH,
             took: Duration::ZERO,
             retries: 0,
+            so_far: Vec::new(),
             caller: Box::new(Nobody(Arc::clone(given_up))),
         }
     }

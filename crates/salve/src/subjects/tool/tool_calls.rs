@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use salve_core::check::CheckBrief;
 use salve_core::event::{
@@ -13,7 +13,7 @@ use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::playbook::Diagnosis;
 use salve_core::scrub::Scrubbed;
 use salve_core::tool::failure::FailedCall;
-use salve_core::tool::rule::HealChoice;
+use salve_core::tool::rule::{HealChoice, ToolFix};
 
 use super::cause::{CallTrial, CauseKey, FailureCause, JudgedCall, OfferedFix};
 use super::desk::{CallAnswer, CallDesk, FailingCall};
@@ -25,7 +25,7 @@ use crate::heal::{
     Case, OpeningTerms, Resorts, RunBase, SeenFailure, SubjectContext, Subjects, VerifiedFinding,
     left_behind, spawn_thread,
 };
-use crate::store::StoreError;
+use crate::store::{Store, StoreError};
 use crate::tools::{HealMeans, Healed};
 
 /// How many causes are worked on at once; calls that fail of another one wait.
@@ -38,6 +38,8 @@ const AGAIN: &str = "Salve tried this call again, which did not help: a person h
 /// What whoever waits is told about a call that must not be repeated.
 const ACTED: &str =
     "Salve did not repeat this call: it may have taken effect. Look before you call it again.";
+/// How long the files that people read may lack what the journal has.
+const SYNCED_AFTER: Duration = Duration::from_secs(2);
 /// How much of what shows whether a call took effect is told.
 const SHOWN: usize = 2_000;
 
@@ -63,6 +65,8 @@ pub struct ToolCalls {
     backlog: VecDeque<FailingCall>,
     /// Threads that will tell us something.
     threads: usize,
+    /// Since when the files that people read lack something.
+    unsynced: Option<Instant>,
 }
 
 #[derive(Default)]
@@ -92,7 +96,7 @@ impl ToolCalls {
         );
         desk.attend(base.inbox.sender());
         let news = NewsQueue::new(base.inbox.sender());
-        Ok(Self { desk, means, news, places, backlog: VecDeque::new(), threads: 0 })
+        Ok(Self { desk, means, news, places, backlog: VecDeque::new(), threads: 0, unsynced: None })
     }
 
     /// Takes in a failed call: it joins those that failed of the same, or begins another cause, or
@@ -110,17 +114,12 @@ impl ToolCalls {
         let has_tool = |tool: &str| failing.caller.has_tool(tool);
         let choice = self.means.choose(&call, failing.caller.hints(), &has_tool);
         let (fixes, note) = match choice {
-            _ if !may_repeat => (Vec::new(), (failing.retries > 0).then(|| AGAIN.to_owned())),
-            HealChoice::Fixes(fixes) => (fixes, None),
-            HealChoice::Nothing => (Vec::new(), None),
-            HealChoice::MayHaveActed { look: Some(look) } => {
+            HealChoice::MayHaveActed { look: Some(look) } if may_repeat || failing.retries > 0 => {
                 self.look(&look, failing, call);
                 return Ok(());
             }
-            HealChoice::MayHaveActed { look: None } => (Vec::new(), Some(ACTED.to_owned())),
-            HealChoice::Person(why) => {
-                (Vec::new(), Some(format!("Salve did nothing about it: {why}.")))
-            }
+            choice if may_repeat => chosen(choice),
+            choice => (Vec::new(), unrepeated(&choice, &failing)),
         };
         let signature = evidence.symptom.signature;
         let is_repeatable = self.means.may_repeat(&call, failing.caller.hints());
@@ -133,8 +132,7 @@ impl ToolCalls {
         if fixes.is_empty() && known.is_empty() {
             let note = note.map(|note| self.means.scrub(&note));
             failing.caller.give_up(Some(&call), note.as_deref());
-            let healed = Healed { call: &call, resolution: None, is_healed: false };
-            self.means.record_in(base.writer.store, &healed);
+            self.record(&JudgedCall { failing, call }, None, base.writer.store);
             return Ok(());
         }
         let causes = fixes.iter().map(|fix| fix.cause()).collect();
@@ -209,14 +207,14 @@ impl ToolCalls {
         context: &mut SubjectContext<'_, '_>,
     ) {
         let CallTrial { at, effect, mut call } = trial;
-        let Some(cause) = self.places.get_mut(at).and_then(|place| place.cause.as_mut()) else {
+        let Some(cause) = self.places.get(at).and_then(|place| place.cause.as_ref()) else {
             return;
         };
         let done = cause.doing.clone().unwrap_or_default();
         let trial = context.cases.get(at).and_then(Case::trial);
         let fix = trial.and_then(|trial| cause.fix(trial.remedy.digest)).cloned();
         match answer {
-            CallAnswer::Gone => match cause.waiting.pop_front() {
+            CallAnswer::Gone => match self.next_waiting(at, context.base.writer.store) {
                 Some(call) => self.call_again(CallTrial { at, effect, call }),
                 None => {
                     let reason = Scrubbed::literal("nobody waits for the call any more");
@@ -224,33 +222,94 @@ impl ToolCalls {
                 }
             },
             CallAnswer::Worked => {
-                let followers = std::mem::take(&mut cause.waiting);
                 if let Some(fix) = &fix {
                     self.means.judge_fix(fix, true);
                 }
                 self.healed(&mut call, &done, context);
-                for follower in followers {
-                    self.follow(follower, done.clone());
-                }
+                self.follow_all(at, &done);
                 let found = VerifiedFinding::new(Proof::Proven, "the call works again");
                 context.judged(at, effect, found);
             }
             CallAnswer::Failed { text } => {
-                let again = self.means.judge_failure(&call.call.tool, &text);
-                if let Some(fix) = fix.filter(|_| again.category == call.call.category) {
-                    self.means.judge_fix(&fix, false);
-                }
-                cause.in_vain.push(format!("{done}, which did not help"));
                 call.failing.retries += 1;
                 call.failing.text = text;
-                let base = &*context.base;
-                let (text, exit) = (&call.failing.text, call.failing.exit.as_ref());
-                let evidence = Evidence::of(text, exit, base.rules, &base.writer.scrubber);
-                let took = call.failing.took;
-                cause.waiting.push_front(call);
-                let (before, verifies, waiter) = (Vec::new(), Some(effect), None);
-                context.failed(at, SeenFailure { evidence, took, before, verifies, waiter });
+                self.failed_again(CallTrial { at, effect, call }, fix.as_ref(), &done, context);
             }
+        }
+    }
+
+    /// Takes in that a call failed again: of the same, or, where what was done helped, of something
+    /// else.
+    fn failed_again(
+        &mut self,
+        trial: CallTrial,
+        fix: Option<&ToolFix>,
+        done: &str,
+        context: &mut SubjectContext<'_, '_>,
+    ) {
+        let CallTrial { at, effect, call } = trial;
+        let helped = fix.is_some_and(|fix| !self.still_fits(fix, &call));
+        if let Some(fix) = fix {
+            self.means.judge_fix(fix, helped);
+        }
+        if helped {
+            self.failed_otherwise(at, call, done);
+            let why = "that failure is gone, and the call fails of something else";
+            context.judged(at, effect, VerifiedFinding::new(Proof::Proven, why));
+            return;
+        }
+        let Some(cause) = self.places[at].cause.as_mut() else { return };
+        cause.in_vain.push(format!("{done}, which did not help"));
+        let base = &*context.base;
+        let (text, exit) = (&call.failing.text, call.failing.exit.as_ref());
+        let evidence = Evidence::of(text, exit, base.rules, &base.writer.scrubber);
+        let took = call.failing.took;
+        cause.waiting.push_front(call);
+        let (before, verifies, waiter) = (Vec::new(), Some(effect), None);
+        context.failed(at, SeenFailure { evidence, took, before, verifies, waiter });
+    }
+
+    /// Tells whether what was done is still what the settings say against what a call failed of.
+    fn still_fits(&self, fix: &ToolFix, call: &JudgedCall) -> bool {
+        let caller = &call.failing.caller;
+        let again = self.means.judge_failure(&call.call.tool, &call.failing.text);
+        match self.means.choose(&again, caller.hints(), &|tool| caller.has_tool(tool)) {
+            HealChoice::Fixes(fixes) => fixes.iter().any(|other| other.cause() == fix.cause()),
+            HealChoice::Nothing | HealChoice::MayHaveActed { .. } | HealChoice::Person(_) => {
+                again.category == call.call.category && again.class == call.call.class
+            }
+        }
+    }
+
+    /// Takes a call that fails of something else for a new failure, and makes the others again that
+    /// waited for what is mended.
+    fn failed_otherwise(&mut self, at: usize, mut call: JudgedCall, done: &str) {
+        call.failing.caller.failed_otherwise(done);
+        call.failing.so_far.push(done.to_owned());
+        self.backlog.push_back(call.failing);
+        self.follow_all(at, done);
+    }
+
+    /// Makes all calls again that wait for what is mended.
+    fn follow_all(&mut self, at: usize, done: &str) {
+        let cause = self.places[at].cause.as_mut();
+        let followers = cause.map(|cause| std::mem::take(&mut cause.waiting)).unwrap_or_default();
+        for follower in followers {
+            self.follow(follower, done.to_owned());
+        }
+    }
+
+    /// Returns the next call of a cause that may be made again; the others go back.
+    fn next_waiting(&mut self, at: usize, store: &Store) -> Option<JudgedCall> {
+        loop {
+            let cause = self.places[at].cause.as_mut()?;
+            let mut call = cause.waiting.pop_front()?;
+            if self.means.may_retry(call.failing.retries) {
+                return Some(call);
+            }
+            let note = self.means.scrub(&cause.in_vain());
+            call.failing.caller.give_up(Some(&call.call), Some(&note));
+            self.record(&call, None, store);
         }
     }
 
@@ -275,11 +334,26 @@ impl ToolCalls {
     }
 
     /// Writes down that a call works again.
-    fn healed(&self, call: &mut JudgedCall, by: &str, context: &SubjectContext<'_, '_>) {
-        call.failing.caller.healed(by);
-        let resolution = Some(by.to_owned());
-        let healed = Healed { call: &call.call, resolution, is_healed: true };
-        self.means.record_in(context.base.writer.store, &healed);
+    fn healed(&mut self, call: &mut JudgedCall, by: &str, context: &SubjectContext<'_, '_>) {
+        let mut all = call.failing.so_far.clone();
+        all.push(by.to_owned());
+        let all = all.join(", then ");
+        call.failing.caller.healed(&all);
+        self.record(call, Some(&all), context.base.writer.store);
+    }
+
+    /// Writes down what came of a call: what made it work, or that nothing did.
+    fn record(&mut self, judged: &JudgedCall, healed_by: Option<&str>, store: &Store) {
+        self.means.record_in(
+            store,
+            &Healed {
+                call: &judged.call,
+                arguments: &judged.failing.arguments,
+                resolution: healed_by.map(str::to_owned),
+                is_healed: healed_by.is_some(),
+            },
+        );
+        self.unsynced.get_or_insert_with(Instant::now);
     }
 
     /// Hands the calls of a cause back.
@@ -290,8 +364,37 @@ impl ToolCalls {
         let note = self.means.scrub(note);
         for mut waiting in std::mem::take(&mut cause.waiting) {
             waiting.failing.caller.give_up(Some(&waiting.call), Some(&note));
-            let healed = Healed { call: &waiting.call, resolution: None, is_healed: false };
-            self.means.record_in(context.base.writer.store, &healed);
+            self.record(&waiting, None, context.base.writer.store);
+        }
+    }
+}
+
+/// Returns what is done about a call that may be made again, or what its caller is told.
+fn chosen(choice: HealChoice) -> (Vec<ToolFix>, Option<String>) {
+    match choice {
+        HealChoice::Fixes(fixes) => (fixes, None),
+        HealChoice::Nothing => (Vec::new(), None),
+        HealChoice::MayHaveActed { .. } => (Vec::new(), Some(ACTED.to_owned())),
+        HealChoice::Person(why) => {
+            (Vec::new(), Some(format!("Salve did nothing about it: {why}.")))
+        }
+    }
+}
+
+/// Returns what the caller is told of a call that may not be made once more.
+fn unrepeated(choice: &HealChoice, failing: &FailingCall) -> Option<String> {
+    match choice {
+        _ if failing.retries == 0 => None,
+        HealChoice::MayHaveActed { .. } => Some(ACTED.to_owned()),
+        _ if failing.so_far.is_empty() => Some(AGAIN.to_owned()),
+        // The failure is its own from here on.
+        HealChoice::Nothing => None,
+        HealChoice::Fixes(_) | HealChoice::Person(_) => {
+            let done = failing.so_far.join(", then ");
+            Some(format!(
+                "Salve {done} and called again, which failed of something else. \
+                 auto_heal.max_retries allows no further call."
+            ))
         }
     }
 }
@@ -390,12 +493,11 @@ impl Subjects for ToolCalls {
         let trial = context.cases.get(at).and_then(Case::trial);
         let name = trial.map(|trial| format!("ran `{}`", trial.remedy.text));
         let cause = self.places[at].cause.as_mut();
-        let next = cause.and_then(|cause| {
+        if let Some(cause) = cause {
             let fix = trial.and_then(|trial| cause.fix(trial.remedy.digest));
             cause.doing = fix.map(|fix| fix.describe()).or(name);
-            cause.waiting.pop_front()
-        });
-        match next {
+        }
+        match self.next_waiting(at, context.base.writer.store) {
             Some(call) => self.call_again(CallTrial { at, effect, call }),
             None => {
                 let reason = Scrubbed::literal("nobody waits for the call any more");
@@ -440,7 +542,13 @@ impl Subjects for ToolCalls {
                 self.give_up(at, &note, context);
             }
         }
-        Ok(None)
+        let due = self.unsynced.map(|since| since + SYNCED_AFTER);
+        if due.is_some_and(|due| due <= Instant::now()) {
+            self.means.sync_in(context.base.writer.store);
+            self.unsynced = None;
+            return Ok(None);
+        }
+        Ok(due)
     }
 
     fn hear(&mut self, context: &mut SubjectContext<'_, '_>) -> Result<(), StoreError> {
@@ -473,8 +581,7 @@ impl Subjects for ToolCalls {
             CallNews::Looked { mut call, note } => {
                 let note = self.means.scrub(&note);
                 call.failing.caller.give_up(Some(&call.call), Some(&note));
-                let healed = Healed { call: &call.call, resolution: None, is_healed: false };
-                self.means.record_in(context.base.writer.store, &healed);
+                self.record(&call, None, context.base.writer.store);
             }
             // Of an effect that is over: whoever waits is not left alone.
             CallNews::Verified { mut trial, answer } => {
