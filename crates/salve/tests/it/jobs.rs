@@ -390,8 +390,9 @@ fn people_steer_a_job_that_runs_and_one_that_does_not() {
     let gate = works.project.dir().canonicalize().unwrap().join("../open");
     let wait =
         format!("{}; while ! test -e '{}'; do sleep 0.05; done", works.trace("x"), gate.display());
-    let mut child =
-        works.start(&["run", "--step", "echo 1 >> a.txt", "--step", &wait, "--step", "true"]);
+    let mut run =
+        works.command(&["run", "--step", "echo 1 >> a.txt", "--step", &wait, "--step", "true"]);
+    let child = run.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
     wait_for("the second step", || works.traces().len() == 1);
     let (id, dir) = works.run();
     let wrong = works.salve(&["control", &id, "resume_from_step", "nowhere"]);
@@ -416,7 +417,9 @@ fn people_steer_a_job_that_runs_and_one_that_does_not() {
     assert_eq!(works.json("state.json")["branch"], 2);
     assert!(dir.join("artifacts/branches/0001/step-0000.patch").exists());
     assert_eq!(works.salve(&["control", &id, "cancel"]).code, Some(0));
-    assert_eq!(child.wait().unwrap().code(), Some(1));
+    let said = Visit::of(&child.wait_with_output().unwrap());
+    assert_eq!(said.code, Some(1), "{}", said.said);
+    assert!(said.said.contains(&format!("salve resume {id}")), "{}", said.said);
     assert_eq!(works.json("state.json")["status"], "stopped");
     fs::write(&gate, "").unwrap();
     assert_eq!(works.salve(&["resume", &id]).code, Some(0));

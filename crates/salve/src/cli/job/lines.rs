@@ -5,8 +5,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use salve_core::event::{
-    AttemptEnd, Entry, Event, FailureClass, HealStrategy, IncidentEvent, JobEvent, JobTurn,
-    LoopEnd, RemedyKind, RemedyVerdict, ResetEnd,
+    AttemptEnd, Entry, Event, FailureClass, HealStrategy, IncidentEvent, JobEvent, JobOrder,
+    JobTurn, LoopEnd, RemedyKind, RemedyVerdict, ResetEnd,
 };
 use salve_core::incident::Incident;
 use salve_core::job::{Job, cause_word, task_events};
@@ -240,7 +240,7 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
             vec![TerminalLine::new(Grade::Grave, "needs you", text)]
         }
         JobTurn::Remedied { remedy } => news("remedied", remedy.to_string()),
-        JobTurn::Ordered { order } => news("ordered", format!("{} by {by}", order.as_str())),
+        JobTurn::Ordered { order } => news("ordered", ordered(of, *order, by)),
         JobTurn::Stopped {} => {
             news("stopped", format!("go on with: salve resume {}", of.id().short()))
         }
@@ -251,6 +251,18 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
         | JobTurn::Honored { .. }
         // Whoever knows how its result is taken over tells that.
         | JobTurn::Ended { .. } => Vec::new(),
+    }
+}
+
+fn ordered(of: &Job, order: JobOrder, by: &str) -> String {
+    let text = format!("{} by {by}", order.as_str());
+    match order {
+        JobOrder::Cancel => format!("{text}\nit can go on with: salve resume {}", of.id().short()),
+        JobOrder::Pause
+        | JobOrder::Resume
+        | JobOrder::RetryStep
+        | JobOrder::HardResetStep
+        | JobOrder::ResumeFromStep { .. } => text,
     }
 }
 
