@@ -177,7 +177,7 @@ mod tests {
             ("git restore .", Some(Harm::Work)),
             ("git reset --hard", Some(Harm::Work)),
             ("df -h /; du -xsh * .[!.]* | sort -h", None),
-            ("Correct that line; starting again changes nothing.", None),
+            ("Correct it; starting again changes nothing.", None),
         ];
         for (advice, want) in rows {
             assert_eq!(harm_of(advice, "/srv/shop"), want, "{advice}");

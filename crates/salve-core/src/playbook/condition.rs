@@ -72,6 +72,7 @@ conditions! {
     ModulesStale "node.stale" "Installed versions are not the locked ones." |v| v.node(|n| !n.stale.is_empty());
     ModulesIncomplete "node.incomplete" "A declared package is not installed." |v| v.node(|n| !n.absent.is_empty());
     ModulesDamaged "node.damaged" "A declared package that is installed is plainly damaged." |v| v.node(|n| !n.damaged.is_empty());
+    ModulesUnparsable "node.unparsable" "A file of a package that the project's configuration loads does not parse." |v| v.node(|n| !n.unparsable.is_empty());
     BuildScript "node.build" "There is a script that builds." |v| v.node(|n| n.build_script().is_some());
     GenerateScript "node.generate" "There is a script that generates code." |v| v.node(|n| n.generate_script().is_some());
     ScriptKnown "node.script" "The script named is in the manifest." |v| v.node(|n| v.is(CatchKind::Script, |name| n.scripts.contains_key(name)));

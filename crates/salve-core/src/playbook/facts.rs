@@ -196,6 +196,8 @@ pub struct NodeProject {
     pub absent: Vec<String>,
     /// Installed packages whose files are plainly damaged, of those declared or named.
     pub damaged: Vec<String>,
+    /// Files of packages that the project's configuration loads and that do not parse.
+    pub unparsable: Vec<String>,
     /// Declared dependencies of every kind, with their ranges.
     pub declared: BTreeMap<String, String>,
     /// Programs that locked packages bring: program → package.

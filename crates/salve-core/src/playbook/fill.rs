@@ -12,6 +12,7 @@ use crate::fingerprint::{Fingerprint, undecorated};
 const KNOWN: &[&str] = &[
     "manager",
     "damaged",
+    "unparsable",
     "lockfile",
     "holder",
     "holder_pid",
@@ -186,6 +187,7 @@ impl Values {
                 .collect();
             self.0.insert("stale", stale.join(", "));
             self.0.insert("damaged", node.damaged.join(", "));
+            self.0.insert("unparsable", node.unparsable.join(", "));
             match node.lockfile_state {
                 LockfileState::Readable => {}
                 LockfileState::Conflicted { line } | LockfileState::Broken { line } => {

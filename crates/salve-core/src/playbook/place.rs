@@ -12,6 +12,7 @@ const SHAPES: &[&str] = &[
     r"(?:^|[\s(\[])(?:file://)?(?P<path>[\w@./~+-]*[\w-]\.(?:[cm]?[jt]sx?|vue|svelte|astro|py|rs|go|rb|php|json|toml|ya?ml|css|scss|html)):(?P<line>\d+)",
     r"(?:^|[\s(\[])(?P<path>[\w@./~+-]*[\w-]\.[cm]?[jt]sx?)\((?P<line>\d+),\d+\)",
     r"\bat (?P<path>[\w@./~+-]*[\w-]\.(?:pl|pm|t)) line (?P<line>\d+)",
+    r" in (?P<path>[\w@./~+-]*[\w-]\.php) on line (?P<line>\d+)",
 ];
 
 /// Directories whose files are not the project's own source.
@@ -31,15 +32,17 @@ static PYTEST_FRAME: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(PYTES
 /// Python writes the innermost frame last, and of chained exceptions the last one is the failure;
 /// everybody else writes the innermost first.
 pub(super) fn told(key: &str, near: &str, whole: &str, facts: &ProjectFacts) -> String {
-    let found =
-        in_pytest(key, whole, facts).or_else(|| under_file(key, whole, facts)).or_else(|| {
-            [near, whole].into_iter().find_map(|text| {
-                PLACES.iter().enumerate().find_map(|(index, regex)| {
-                    let own = places(regex, text, facts).map(|found| found.place);
-                    if index == 0 { own.last() } else { own.into_iter().next() }
-                })
+    let found = in_pytest(key, whole, facts)
+        .or_else(|| under_file(key, whole, facts))
+        .or_else(|| below_key(key, whole, facts));
+    let found = found.or_else(|| {
+        [near, whole].into_iter().find_map(|text| {
+            PLACES.iter().enumerate().find_map(|(index, regex)| {
+                let own = places(regex, text, facts).map(|found| found.place);
+                if index == 0 { own.last() } else { own.into_iter().next() }
             })
-        });
+        })
+    });
     found.map(|place| format!(" ({place})")).unwrap_or_default()
 }
 
@@ -86,6 +89,18 @@ fn spot(text: &str) -> Option<&str> {
     (is_number(line) && is_number(column)).then_some(line)
 }
 
+/// Returns the place to which an arrow points on the line below the one that names the failure, as
+/// compilers write it: a warning before it has an arrow of its own.
+fn below_key(key: &str, whole: &str, facts: &ProjectFacts) -> Option<String> {
+    let (at, _) = whole.match_indices(key).find(|_| !key.is_empty())?;
+    let arrow = whole[at..].lines().nth(1)?.trim_start();
+    let told = ARROWS.iter().find_map(|mark| arrow.strip_prefix(mark))?;
+    PLACES.iter().find_map(|regex| places(regex, told, facts).next()).map(|found| found.place)
+}
+
+/// How compilers point to a place below what they say of it.
+const ARROWS: [&str; 4] = ["-->", "╭─[", "┌─", "╭▸"];
+
 /// A place in the project's own source, and where in the text it is named.
 struct FoundPlace {
     at: usize,
@@ -122,12 +137,17 @@ mod tests {
             ("src/a.ts(3,4): error TS2322", " (src/a.ts:3)"),
             ("  --> src/main.rs:8:5", " (src/main.rs:8)"),
             ("#   Failed test 'adds'\n#   at t/a.t line 7.", " (t/a.t:7)"),
+            ("PHP Parse error:  unexpected \";\" in /p/index.php on line 2", " (index.php:2)"),
             ("    at node:internal/main.js:28:49", ""),
             ("/other/x.js:3", ""),
         ];
         for (text, want) in rows {
             assert_eq!(told("", text, text, &facts), want, "{text}");
         }
+        let warned = "warning: unused import: `Read`\n --> src/main.rs:1:15\n  |\n\nerror[E0599]: no \
+                      method named `rea` found\n --> src/main.rs:5:86\n  |\n";
+        let key = "error[E0599]: no method named `rea` found";
+        assert_eq!(told(key, warned, warned, &facts), " (src/main.rs:5)");
         assert!(PYTEST_FRAME.is_some());
         assert_eq!(PLACES.len(), SHAPES.len());
     }

@@ -126,6 +126,9 @@ pub struct RuleRow {
     /// What a person should know, with values in braces.
     #[serde(default)]
     pub finding: String,
+    /// The same where the output names no place in the project's own source.
+    #[serde(default)]
+    pub unplaced: String,
     /// What a person can do, with values in braces.
     #[serde(default)]
     pub next: String,

@@ -198,8 +198,11 @@ impl Playbook {
             return Diagnosis::unknown();
         };
         let mut values = Values::new(&caught, facts, seen.fingerprint);
-        values.set_where(story.place(facts));
+        let place = story.place(facts);
         let row = &rule.row;
+        let is_unplaced = place.is_empty() && !row.unplaced.is_empty();
+        let what = if is_unplaced { &row.unplaced } else { &row.finding };
+        values.set_where(place);
         let ground = CureGround { row, view: View { caught: &caught, facts }, values: &values };
         let prescribe = |action: Action| {
             let text = scrubber.scrub(&action.text());
@@ -213,7 +216,7 @@ impl Playbook {
         };
         let remedies = row.cures.iter().filter_map(|cure| cure.action(&ground)).map(prescribe);
         let finding = PlaybookFinding {
-            what: scrubber.scrub(&fill(&row.finding, &values)),
+            what: scrubber.scrub(&fill(what, &values)),
             next: scrubber.scrub(&advise(row, &values, &facts.root)),
         };
         Diagnosis {

@@ -5,6 +5,7 @@ mod git;
 mod heap;
 mod kin;
 mod node;
+mod parse;
 mod path;
 pub(super) mod procs;
 mod python;
@@ -37,7 +38,12 @@ const COMPOSE: &[&str] =
 pub fn look(ask: &Ask<'_>, seen: &ObservedFailure<'_>) -> ProjectFacts {
     let clues = Playbook::built_in().clues(seen);
     let expected_port = expected_port(ask);
-    let node = node::project(ask, &clues);
+    let mut node = node::project(ask, &clues);
+    if let Some(node) = node.as_mut().filter(|_| seen.output.contains("SyntaxError")) {
+        let declared: Vec<&str> = node.declared.keys().map(String::as_str).collect();
+        let (dir, top) = (ask.root.join(&node.dir), ask.root.join(&node.top));
+        node.unparsable = parse::unparsable(ask.root, &dir, &top, &declared);
+    }
     let python = python::project(ask, &clues, seen.output);
     let example_file = EXAMPLES.iter().find(|name| ask.dir.join(name).is_file());
     let example =

@@ -105,7 +105,7 @@ pub(super) fn packages(
     clues.packages.iter().map(|name| (name.clone(), state(name))).collect()
 }
 
-fn json(path: &Path) -> Option<Value> {
+pub(super) fn json(path: &Path) -> Option<Value> {
     serde_json::from_slice(&read_bytes(path, FileKind::Bulk).ok()?).ok()
 }
 
@@ -269,7 +269,7 @@ fn read_lock(node: &mut NodeProject, top: &Path, manifest: &Value) {
 }
 
 /// Returns where a package is installed.
-fn place(dir: &Path, top: &Path, name: &str) -> Option<PathBuf> {
+pub(super) fn place(dir: &Path, top: &Path, name: &str) -> Option<PathBuf> {
     let places = [dir, top].map(|base| base.join("node_modules").join(name));
     places.into_iter().find(|place| place.is_dir())
 }
