@@ -89,7 +89,9 @@ class Dev:
         fcntl.ioctl(side, termios.TIOCSWINSZ, struct.pack("HHHH", 50, COLUMNS, 0, 0))
         words = [str(project.tools.salve), "dev"] + (["--", *command] if command else [])
         self.process = subprocess.Popen(
-            words, cwd=at or project.dir, env=dict(project.env, **(env or {})), stdin=side, stdout=side, stderr=side, start_new_session=True
+            words, cwd=at or project.dir, env=dict(project.env, **(env or {})), stdin=side, stdout=side, stderr=side,
+            # Keys are heard in the terminal that one sits at only.
+            preexec_fn=lambda: (os.setsid(), fcntl.ioctl(0, termios.TIOCSCTTY, 0)),
         )
         os.close(side)
         self.bytes = b""

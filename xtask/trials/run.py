@@ -9,10 +9,11 @@ import time
 
 from bench import Failed
 from checks import TRIALS as CHECKS
+from other_servers import TRIALS as OTHER_SERVERS
 from servers import TRIALS as SERVERS
 from tools import Tools
 
-TRIALS = {**SERVERS, **CHECKS}
+TRIALS = {**SERVERS, **OTHER_SERVERS, **CHECKS}
 
 
 def main():

@@ -25,6 +25,22 @@ NEXT = {
     "app/page.js": "export const dynamic = 'force-dynamic'\nexport default function Page() { return <p>hello</p> }\n",
 }
 
+WATCHED = {
+    "package.json": """{
+  "name": "app", "private": true, "type": "module",
+  "scripts": { "dev": "nodemon --watch src src/index.mjs", "tsx": "tsx watch src/index.ts" },
+  "dependencies": { "hono": "^4.6.0", "@hono/node-server": "^1.13.0" },
+  "devDependencies": { "nodemon": "^3.1.0", "tsx": "^4.19.0" }
+}
+""",
+    "src/index.mjs": "import http from 'node:http'\n"
+    "const server = http.createServer((_, answer) => answer.end('hello'))\n"
+    "server.listen(+process.env.PORT, () => console.log(`http://localhost:${process.env.PORT}`))\n",
+    "src/index.ts": "import { serve } from '@hono/node-server'\nimport { Hono } from 'hono'\nconst app = new Hono()\n"
+    "app.get('/', (c) => c.text('hello'))\n"
+    "serve({ fetch: app.fetch, port: +process.env.PORT! }, (at) => console.log(`http://localhost:${at.port}`))\n",
+}
+
 PYTHON = ["flask", "uvicorn", "fastapi", "django"]
 
 
@@ -41,6 +57,9 @@ class Tools:
 
     def vite(self):
         return self._node("vite", VITE)
+
+    def watched(self):
+        return self._node("watched", WATCHED)
 
     def next(self):
         return self._node("next", NEXT)

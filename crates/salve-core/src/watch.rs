@@ -78,6 +78,8 @@ pub enum ServerTrouble {
 pub enum ServerSight {
     /// It became known where the server answers.
     Address,
+    /// It became known that the server answers elsewhere.
+    Moved,
     /// A probe came back.
     Answered(ProbeAnswer),
     /// A file of the project changed.
@@ -240,6 +242,11 @@ impl Watch {
         matches!(self.state, WatchState::Ill { .. })
     }
 
+    /// Tells whether an answer is awaited.
+    pub fn awaits_answer(&self) -> bool {
+        self.probing
+    }
+
     /// Goes on watching a server that was found unwell and is left running.
     pub fn leave_running(&mut self, now: u64) {
         let pause = self.terms.liveness_ms;
@@ -276,6 +283,7 @@ impl Watch {
     pub fn hear(&mut self, now: u64, seen: ServerSight) -> Option<WatchTurn> {
         match seen {
             ServerSight::Address => self.found(now),
+            ServerSight::Moved => self.moved(now),
             ServerSight::Answered(answer) => {
                 self.probing = false;
                 self.answered(now, answer)
@@ -321,6 +329,19 @@ impl Watch {
             | WatchState::Well { .. }
             | WatchState::Ill { .. }
             | WatchState::Over => None,
+        }
+    }
+
+    /// Begins again at another address: what answered at the first one proves nothing.
+    fn moved(&mut self, now: u64) -> Option<WatchTurn> {
+        self.address = Address::Known;
+        match self.state {
+            WatchState::Over => None,
+            WatchState::Starting
+            | WatchState::Checking { .. }
+            | WatchState::Soaking { .. }
+            | WatchState::Well { .. }
+            | WatchState::Ill { .. } => self.check(now),
         }
     }
 

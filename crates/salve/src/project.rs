@@ -4,7 +4,7 @@ mod exclude;
 mod worktree;
 
 use std::fs;
-use std::io;
+use std::io::{self, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
@@ -17,6 +17,9 @@ pub(crate) use exclude::{LEFT_AT_THE_ROOT, keep_out_of_git};
 
 /// What marks a directory as a project's root, in no particular order.
 const MARKERS: [&str; 4] = ["salve.toml", "salve.json", STATE_DIR, ".git"];
+
+/// How many bytes a run has to be able to write at least.
+const ROOM: usize = 128 << 10;
 
 /// Keeps the database out of git but lets a team share what was learned.
 const GITIGNORE: &str = "\
@@ -63,7 +66,7 @@ pub enum ProjectError {
 }
 
 impl ProjectError {
-    /// Returns whether there is no room, or no right, to make anything there.
+    /// Returns whether there is no room, or no right, to keep anything there.
     pub fn leaves_no_room(&self) -> bool {
         matches!(self, Self::Make { .. })
     }
@@ -219,6 +222,18 @@ impl Project {
                 .map_err(|source| ProjectError::Make { path: ignore, source })?;
         }
         Ok(dir)
+    }
+
+    /// Makes the directory `.salve` where it is missing, and tries whether there is room in it for
+    /// what a run writes down.
+    pub fn make_room(&self) -> Result<(), ProjectError> {
+        let dir = self.make_state_dir()?;
+        let fill = || tempfile::tempfile_in(&dir)?.write_all(&[0; ROOM]);
+        let no_room = |source| {
+            let source = WriteError::new(&dir, source);
+            ProjectError::Make { path: dir.join("run"), source }
+        };
+        fill().map_err(no_room)
     }
 
     /// Returns whether `.salve` is there; anything but a real directory is an error.

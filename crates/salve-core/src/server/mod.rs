@@ -3,6 +3,7 @@
 //! Everything here is pure: output, kernel tables and answers come in as values.
 
 pub mod awaited;
+pub mod debugging;
 pub mod edits;
 pub mod finder;
 pub mod health;
@@ -13,6 +14,7 @@ pub mod socket;
 pub mod url;
 
 pub use awaited::{AwaitedThing, awaited_things};
+pub use debugging::{debugger_ports, may_be_debugged};
 pub use edits::{is_edit, is_watched_dir};
 pub use finder::UrlFinder;
 pub use health::{Expect, Fault, StatusRange};

@@ -215,3 +215,15 @@ fn without_liveness_nobody_looks_at_a_server_that_is_well() {
     let watch = Watch::new(terms, Address::Known);
     assert_eq!(turns(watch, &[Good]), [(0, WatchTurn::Soaking), (30, WatchTurn::Well)]);
 }
+
+#[test]
+fn a_server_that_answers_elsewhere_is_asked_there() {
+    let mut watch = Watch::new(terms(Strictness::Lenient), Address::Known);
+    assert_eq!(watch.due(0), Due::Probe);
+    watch.hear(1, ServerSight::Answered(Good));
+    let before = watch.hear(2, ServerSight::Moved);
+    assert_eq!((before, watch.due(2)), (Some(WatchTurn::Checking), Due::Probe));
+    assert!(watch.awaits_answer());
+    watch.hear(3, ServerSight::Answered(Good));
+    assert!(!watch.awaits_answer());
+}

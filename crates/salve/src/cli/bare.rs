@@ -1,4 +1,4 @@
-//! Checks that Salve cannot heal at the moment: they run as they would without it.
+//! Commands that Salve cannot care for at the moment: they run as they would without it.
 
 use std::ffi::OsString;
 use std::os::fd::AsFd as _;
@@ -12,15 +12,15 @@ use super::{CliError, Output};
 use crate::heal::right::NotGiven;
 use crate::project::ProjectError;
 
-/// A check that runs without care.
-pub(super) struct BareCheck<'c> {
+/// A check or a server that runs without care.
+pub(super) struct BareCommand<'c> {
     pub(super) name: &'c str,
     pub(super) argv: Vec<OsString>,
     pub(super) dir: PathBuf,
     pub(super) env: Vec<(OsString, OsString)>,
 }
 
-/// Why checks run without care.
+/// Why commands run without care.
 pub(super) enum BareReason<'e> {
     /// Nothing can be written where records are kept.
     NoRecords(&'e ProjectError),
@@ -42,17 +42,17 @@ impl BareReason<'_> {
     }
 }
 
-/// Runs checks one after the other, says why they are not cared for, and returns the code
+/// Runs commands one after the other, says why they are not cared for, and returns the code
 /// of the first that failed.
 pub(super) fn run(
-    checks: &[BareCheck<'_>],
+    commands: &[BareCommand<'_>],
     why: &BareReason<'_>,
     out: &Output,
 ) -> Result<ExitCode, CliError> {
     out.remark(why.text());
     let begun = Instant::now();
     let (mut first, mut green) = (0, Vec::new());
-    for BareCheck { name, argv, dir, env } in checks {
+    for BareCommand { name, argv, dir, env } in commands {
         let Some((program, args)) = argv.split_first() else { continue };
         let mut command = Command::new(program);
         command.args(args).current_dir(dir).envs(env.clone());
@@ -62,9 +62,9 @@ pub(super) fn run(
             command.stdout(stderr.map_or_else(|_| Stdio::null(), Stdio::from));
         }
         let since = Instant::now();
-        let ran = command.status().map_err(|error| {
-            CliError::usage(format!("cannot start the check `{name}`")).because(error)
-        })?;
+        let ran = command
+            .status()
+            .map_err(|error| CliError::usage(format!("cannot start `{name}`")).because(error))?;
         let code = ran.code().or_else(|| ran.signal().map(|signal| 128 + signal)).unwrap_or(1);
         if code == 0 {
             green.push(((*name).to_owned(), since.elapsed()));

@@ -6,6 +6,7 @@ mod keys;
 
 use std::ffi::OsString;
 use std::io::IsTerminal as _;
+use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -18,7 +19,9 @@ use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
 use self::keys::Keys;
+use super::bare::{BareCommand, BareReason};
 use super::foundation::{Foundation, Purpose};
+use super::heal::here;
 use super::project::{kept, presence};
 use super::serve::{self, PageArgs};
 use super::terminal_reporter::AnswerWay;
@@ -66,8 +69,14 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
     let config = super::config::in_force(out)?;
-    super::startable::check(&args.command, project.root(), &config)?;
+    super::startable::check(&args.command, &here(&project), &config)?;
     let wanted = wanted(args, &project, &config)?;
+    if let (Err(error), [server]) = (project.make_room(), &wanted[..])
+        && error.leaves_no_room()
+    {
+        let why = BareReason::NoRecords(&error);
+        return super::bare::run(&[bare(server, &project)], &why, out);
+    }
     let foundation = Foundation::lay(project, &config, out)?;
     end_strays(&foundation.store)?;
     serve::beside(&args.page, &foundation.project, out)?;
@@ -87,7 +96,14 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     // Who waits for an append waits for a server that is down; whoever follows has the time.
     foundation.store.set_copying(Copying::Later);
     hear_keys(&wanted, &foundation, &base, &servers, out);
-    let captured = captured(wanted, &foundation, &config);
+    let mut captured = captured(wanted, &foundation, &config);
+    if let [(plan, _)] = &mut captured[..]
+        && has_keys
+        && plan.terminal == Terminal::Pipes
+    {
+        let (rows, cols) = ears::size();
+        plan.terminal = Terminal::Keyboard { rows, cols };
+    }
     let logs = logs(&foundation, &captured, base.inbox.sender());
     for (plan, capture) in captured {
         servers.add(plan, capture, &base)?;
@@ -101,6 +117,14 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let code = code_of(ending);
     voice.conclude(code);
     Ok(code.into())
+}
+
+/// Returns the server as it runs where nothing can be kept.
+fn bare<'s>(server: &'s ServerSettings, project: &Project) -> BareCommand<'s> {
+    let dir =
+        server.dir.as_ref().map_or_else(|| project.root().into(), |dir| project.root().join(dir));
+    let env = server.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
+    BareCommand { name: &server.name, argv: server.command.argv(), dir, env }
 }
 
 /// Returns the exit code that tells how it ended.
@@ -125,7 +149,12 @@ fn hear_keys(
         (_, true) => ears::pass_keys(&servers.news()),
         (Some(by), false) if base.presence == Presence::Attended && !out.json() => {
             let inbox = base.inbox.sender();
-            Keys::new(&foundation.project, &foundation.outlet, &inbox, by).hear();
+            let keys = Keys::new(&foundation.project, &foundation.outlet, &inbox, by);
+            if wanted.len() == 1 {
+                keys.hear_the_rest(&servers.news());
+            } else {
+                keys.hear();
+            }
         }
         (_, false) => {}
     }
@@ -141,6 +170,17 @@ pub(super) fn locate(out: &Output) -> Result<Project, CliError> {
         }
         located => Ok(located?),
     }
+}
+
+/// Returns the name of a server that is started in a directory below the project's root, so that
+/// those of several packages can run side by side.
+fn name_of_dir(below: &str) -> String {
+    let last = below.rsplit('/').next().unwrap_or(below).to_lowercase();
+    let name: String = last
+        .chars()
+        .map(|c| if c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_' { c } else { '-' })
+        .collect();
+    if config::is_server_name(&name) { name } else { "dev".to_owned() }
 }
 
 fn server_name(name: &str) -> Result<String, &'static str> {
@@ -205,13 +245,18 @@ fn wanted(
     let settings = &config.settings;
     if !args.command.is_empty() {
         let words = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        let here = here(project);
+        let below = here.strip_prefix(project.root()).ok().and_then(Path::to_str);
+        let below = below.filter(|below| !below.is_empty());
         let entry = ServerEntry {
             command: Some(CommandLine::Words(words)),
+            dir: below.map(str::to_owned),
             url: args.url.clone(),
             pty: args.pty.then_some(true),
             ..ServerEntry::default()
         };
-        let name = args.name.first().map_or("dev", String::as_str);
+        let own = below.map_or_else(|| "dev".to_owned(), name_of_dir);
+        let name = args.name.first().unwrap_or(&own);
         return Ok(vec![settings.server_with(name, &entry)]);
     }
     let mut found = settings.servers_in_order();

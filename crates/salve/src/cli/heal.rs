@@ -12,7 +12,7 @@ use salve_core::event::{Limits, Proof, SubjectKind};
 use signal_hook::consts::SIGINT;
 
 use self::summary::{EndedCheck, summary};
-use super::bare::{BareCheck, BareReason};
+use super::bare::{BareCommand, BareReason};
 use super::dev::agents::agent_help;
 use super::dev::locate;
 use super::events::visible;
@@ -104,7 +104,7 @@ pub(super) fn care(
     CheckRequest { wanted, intent }: CheckRequest<'_>,
     out: &Output,
 ) -> Result<ExitCode, CliError> {
-    if let Err(error) = project.make_state_dir()
+    if let Err(error) = project.make_room()
         && error.leaves_no_room()
     {
         return bare(&project, wanted, &BareReason::NoRecords(&error), out);
@@ -252,14 +252,14 @@ fn plans(args: &Args, config: &Config) -> Result<Vec<RequestedCheck>, CliError> 
 
 impl RequestedCheck {
     /// Returns the check as it runs where nothing can be kept.
-    fn bare(&self, project: &Project) -> BareCheck<'_> {
+    fn bare(&self, project: &Project) -> BareCommand<'_> {
         let env = self.entry.env.iter().map(|(name, value)| (name.into(), value.into()));
         let argv = self.entry.command.clone().unwrap_or_default().argv();
         let dir = match &self.entry.dir {
             Some(dir) => project.root().join(dir),
             None => here(project),
         };
-        BareCheck { name: &self.name, argv, dir, env: env.collect() }
+        BareCommand { name: &self.name, argv, dir, env: env.collect() }
     }
 
     /// Returns a check that is known by its command.
@@ -308,7 +308,7 @@ pub(super) fn plan(
 }
 
 /// Returns where a command without a directory of its own runs: here, if that is in the project.
-fn here(project: &Project) -> std::path::PathBuf {
+pub(super) fn here(project: &Project) -> std::path::PathBuf {
     let root = project.root();
     let here = std::env::current_dir().and_then(|dir| dir.canonicalize()).ok();
     here.filter(|dir| dir.starts_with(root)).unwrap_or_else(|| root.to_path_buf())

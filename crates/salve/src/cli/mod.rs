@@ -250,7 +250,8 @@ fn is_kept(args: impl Iterator<Item = OsString>) -> bool {
 fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
     let cli = match Cli::try_parse_from(args) {
         Ok(cli) => cli,
-        Err(error) => {
+        Err(mut error) => {
+            suggest_nearest(&mut error);
             // Nothing is left to do when even the message cannot be written.
             let _ = error.print();
             tell_of_programs(&error);
@@ -262,6 +263,21 @@ fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
         out.error(&error);
         error.exit().into()
     })
+}
+
+/// Names the command that was most likely meant: clap's own measure takes no letters that changed
+/// places for a slip, and proposes `demo` for `dve`.
+fn suggest_nearest(error: &mut clap::Error) {
+    let Some(ContextValue::String(word)) = error.get(ContextKind::InvalidSubcommand) else {
+        return;
+    };
+    let all = Cli::command();
+    let names = all.get_subcommands().filter(|one| !one.is_hide_set()).map(clap::Command::get_name);
+    let near = |name: &&str| strsim::damerau_levenshtein(word, name) <= 1 + word.len() / 4;
+    let nearest = names.filter(near).min_by_key(|name| strsim::damerau_levenshtein(word, name));
+    if let Some(name) = nearest.map(str::to_owned) {
+        error.insert(ContextKind::SuggestedSubcommand, ContextValue::Strings(vec![name]));
+    }
 }
 
 /// Says how a program is run under Salve to whoever gave it as a command of Salve's.

@@ -248,7 +248,7 @@ pub(super) fn print(to: &mut impl Write, lines: &[ServerLine]) -> std::io::Resul
         let mut parts = Vec::new();
         parts.extend(line.url.as_deref().map(visible));
         parts.extend(line.pid.map(|pid| format!("pid {pid}")));
-        parts.push(format!("since {}", ago(line.since)));
+        parts.push(format!("for {}", ago(line.since).trim_end_matches(" ago")));
         if line.restarts > 0 {
             parts.push(counted(line.restarts, "restart", "restarts"));
         }

@@ -71,6 +71,8 @@ pub struct Evidence {
     pub fingerprint: Fingerprint,
     /// The last lines that were written.
     pub output: Scrubbed,
+    /// How it ended, for the playbook; what runs on and told of a failure counts as failed.
+    pub judged_as: Exit,
 }
 
 impl Evidence {
@@ -97,16 +99,16 @@ impl Evidence {
             tree: None,
             acted: Acted::No,
         };
-        Self { symptom, fingerprint, output }
+        let judged_as = exit.cloned().unwrap_or(Exit::Hung);
+        Self { symptom, fingerprint, output, judged_as }
     }
 }
 
 /// Tells whether any rule of the playbook may speak of a failure; asking is cheap.
 pub fn may_be_known(evidence: &Evidence) -> bool {
-    let exit = evidence.symptom.exit.clone().unwrap_or(Exit::Hung);
     let seen = ObservedFailure {
         fingerprint: &evidence.fingerprint,
-        exit: &exit,
+        exit: &evidence.judged_as,
         output: evidence.output.as_str(),
     };
     Playbook::built_in().may_know(&seen)
@@ -114,10 +116,9 @@ pub fn may_be_known(evidence: &Evidence) -> bool {
 
 /// Looks into the cause of a failure.
 pub fn diagnose(evidence: &Evidence, place: &FailurePlace, scrubber: &Scrubber) -> Diagnosis {
-    let exit = evidence.symptom.exit.clone().unwrap_or(Exit::Hung);
     let seen = ObservedFailure {
         fingerprint: &evidence.fingerprint,
-        exit: &exit,
+        exit: &evidence.judged_as,
         output: evidence.output.as_str(),
     };
     if Playbook::built_in().may_know(&seen) {

@@ -7,7 +7,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::{Arc, Mutex};
@@ -52,6 +52,14 @@ pub struct Spec {
 pub enum Terminal {
     /// Pipes; its input stays open and empty.
     Pipes,
+    /// Pipes for what it writes, and for what it reads a terminal of its own with this size, so
+    /// that it may ask for keys.
+    Keyboard {
+        /// Its height in lines.
+        rows: u16,
+        /// Its width in columns.
+        cols: u16,
+    },
     /// A terminal of its own with this size.
     Pty {
         /// Its height in lines.
@@ -130,6 +138,8 @@ pub(super) struct LaunchedProcess {
     pub(super) streams: Vec<Arc<OutputPipe>>,
     /// What keeps its input open: the pipe's other end, or the terminal's.
     pub(super) input: Option<OwnedFd>,
+    /// The terminal that it only reads from.
+    pub(super) keyboard: Option<PathBuf>,
 }
 
 /// Starts `spec` for `run`, branded with `brand`.
@@ -147,6 +157,7 @@ pub(super) fn launch(
     env.push((OsStr::new(tree::SERVER_MARK), OsStr::new(&spec.server)));
     let started = match spec.terminal {
         Terminal::Pipes => with_pipes(spec, env, input, brand),
+        Terminal::Keyboard { rows, cols } => with_keyboard(spec, env, rows, cols, brand),
         Terminal::Pty { rows, cols } => {
             with_terminal(command(spec, &env), rows, cols, brand, &spec.output)
         }
@@ -220,7 +231,29 @@ fn with_pipes(
         let mut command = CommandWrap::from(command);
         pid_of(command.wrap(ProcessSession).spawn()?.id())
     })?;
-    Ok(LaunchedProcess { pid, since, streams, input: held })
+    Ok(LaunchedProcess { pid, since, streams, input: held, keyboard: None })
+}
+
+/// Starts what reads from a terminal and writes to pipes; what the terminal echoes is shown.
+fn with_keyboard(
+    spec: &Spec,
+    env: Vec<(&OsStr, &OsStr)>,
+    rows: u16,
+    cols: u16,
+    brand: u64,
+) -> io::Result<LaunchedProcess> {
+    let (master, slave) = pty_process::blocking::open().map_err(io::Error::other)?;
+    master.resize(pty_process::Size::new(rows, cols)).map_err(io::Error::other)?;
+    let stdin = slave.as_fd().try_clone_to_owned()?;
+    let name = std::fs::read_link(format!("/proc/self/fd/{}", stdin.as_raw_fd())).ok();
+    let mut launched = with_pipes(spec, env, ProcessInput::File(stdin), brand)?;
+    let master = OwnedFd::from(master);
+    let echo = master.try_clone()?;
+    unblock(&echo)?;
+    launched.streams.push(OutputPipe::new(echo, Side::Out, Arc::clone(&spec.output)));
+    launched.input = Some(master);
+    launched.keyboard = name;
+    Ok(launched)
 }
 
 fn with_terminal(
@@ -248,6 +281,7 @@ fn with_terminal(
         since,
         streams: vec![stream],
         input: Some(master),
+        keyboard: None,
     })
 }
 

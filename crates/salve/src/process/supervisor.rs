@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
@@ -16,7 +17,7 @@ use uuid::Uuid;
 use super::capture::{OutputPipe, Passed, Pump, WorkOutput};
 use super::launch::{self, ProcessInput, SpawnError, Spec, Terminal};
 use super::tree::{self, FoundProcess};
-use super::{family, lock, reaper};
+use super::{family, keyboard, lock, reaper};
 
 /// Takes care of the servers and commands of one run of Salve.
 ///
@@ -109,6 +110,8 @@ pub(super) struct ProcessLife {
     pub(super) input: Mutex<Option<OwnedFd>>,
     /// Whether that is a terminal.
     pub(super) has_terminal: bool,
+    /// The terminal that it only reads from.
+    keyboard: Option<PathBuf>,
     pub(super) ended: Mutex<Option<Ended>>,
     pub(super) has_ended: Condvar,
     passed: Vec<Arc<Passed>>,
@@ -202,7 +205,11 @@ impl Supervisor {
             origin,
             since: launched.since,
             input: Mutex::new(launched.input),
-            has_terminal: matches!(spec.terminal, Terminal::Pty { .. }),
+            has_terminal: match spec.terminal {
+                Terminal::Pipes => false,
+                Terminal::Keyboard { .. } | Terminal::Pty { .. } => true,
+            },
+            keyboard: launched.keyboard,
             ended: Mutex::default(),
             has_ended: Condvar::new(),
             passed: launched.streams.iter().map(|stream| stream.passed()).collect(),
@@ -329,6 +336,13 @@ impl Running {
         self.on_terminal(|terminal| {
             let _ = rustix::io::write(terminal, keys);
         });
+    }
+
+    /// Returns whether one of these processes, which are of its family, waits for what is typed into
+    /// its terminal.
+    pub(crate) fn hears_keys(&self, family: &[u32]) -> bool {
+        let Some(terminal) = &self.life.keyboard else { return false };
+        family.iter().any(|pid| keyboard::waits_for_input(*pid, terminal))
     }
 
     fn on_terminal(&self, act: impl FnOnce(&OwnedFd)) {

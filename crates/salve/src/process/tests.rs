@@ -285,6 +285,28 @@ fn a_terminal_has_our_size_and_takes_our_keys() {
 }
 
 #[test]
+fn keys_are_heard_by_who_reads_them_and_the_output_stays_on_pipes() {
+    let _alone = alone();
+    let home = tempfile::tempdir().unwrap();
+    let script = "test -t 0 && test ! -t 1 && echo ready; read line; echo got $line; \
+                  while :; do sleep 0.05; done";
+    let mut server = Server::shell(script, home.path());
+    server.spec.terminal = Terminal::Keyboard { rows: 30, cols: 90 };
+    let (running, _told) = server.start();
+    server.wait_for("ready");
+    let main = running.process().pid;
+    let hears = || running.hears_keys(&[main]);
+    while !hears() {
+        std::thread::yield_now();
+    }
+    assert!(is_debugged(main, main), "it may be a debugger's prompt");
+    running.type_in(b"keys\n");
+    server.wait_for("got keys");
+    assert!(!hears() && !is_debugged(main, main), "it reads no more");
+    server.care.end(&running, Duration::ZERO);
+}
+
+#[test]
 fn a_signal_reaches_the_main_process() {
     let _alone = alone();
     let home = tempfile::tempdir().unwrap();

@@ -114,3 +114,14 @@ fn status_counts_events_and_names_wrong_settings() {
     assert_eq!(report["config"]["valid"], false);
     assert!(report["config"]["error"].as_str().unwrap().contains("recovery"), "{report}");
 }
+
+#[test]
+fn letters_that_changed_places_are_taken_for_a_slip() {
+    let project = Project::new();
+    for (word, meant) in [("dve", "dev"), ("haal", "heal"), ("statsu", "status")] {
+        let said = project.run(&[word]);
+        assert_eq!(said.status.code(), Some(2));
+        let said = text(&said.stderr);
+        assert!(said.contains(&format!("'{meant}'")), "{said}");
+    }
+}

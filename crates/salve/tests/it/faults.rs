@@ -120,6 +120,19 @@ fn a_full_disk_without_room_for_the_journal_is_told_and_nothing_is_left_running(
 }
 
 #[test]
+fn on_a_full_disk_servers_and_checks_run_as_they_would_without_salve() {
+    let project = Project::new();
+    let command = ["--", "sh", "-c", "echo it ran; exit 7"];
+    for salve in [dev(&project, &command), project.command(&[&["heal"][..], &command].concat())] {
+        let script = "mount -t tmpfs -o size=64k none .; cd \"$PWD\"; exec \"$@\"";
+        let Some(output) = with_own_mounts(&salve, &project.dir(), script) else { return };
+        assert_eq!(output.status.code(), Some(7), "{output:?}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), "it ran\n");
+        assert!(said(&output).contains("nothing is healed"), "{}", said(&output));
+    }
+}
+
+#[test]
 fn a_lock_that_is_no_lock_is_set_aside_and_one_of_another_host_is_kept() {
     let project = Project::new();
     project.write(".dev-repair.lock", "{ what is this");

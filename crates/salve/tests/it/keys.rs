@@ -120,3 +120,20 @@ fn the_key_a_starts_a_server_that_waits_and_says_what_keys_there_are() {
     let screen = terminal.screen.lock().unwrap().clone();
     assert!(!screen.contains("Manual intervention"), "{screen}");
 }
+
+#[test]
+fn a_server_that_reads_keys_has_them_first() {
+    let project = Project::new();
+    let script = "test -t 0 && echo 'keys are read'; \
+                  while read line; do echo \"$line\" >> typed.txt; done\n";
+    project.write("app.sh", script);
+    let mut terminal = Terminal::open(&project, &[]);
+    terminal.until("keys are read");
+    // Until it waits for them, keys are Salve's.
+    wait_for("what was typed", || {
+        terminal.press("rs\n");
+        let typed = std::fs::read_to_string(project.dir().join("typed.txt")).unwrap_or_default();
+        typed.lines().any(|line| line == "rs")
+    });
+    assert!(!terminal.screen.lock().unwrap().contains("rejected"));
+}

@@ -16,6 +16,7 @@ mod config;
 mod debug;
 mod demo;
 mod dev;
+mod dev_as_bare;
 mod dev_learns;
 mod dev_modules;
 mod everyday;

@@ -1,13 +1,14 @@
 //! What reaches the servers of `salve dev` from outside: signals and keys.
 
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex};
-use signal_hook::consts::{SIGUSR1, SIGUSR2, SIGWINCH};
+use signal_hook::consts::{SIGQUIT, SIGUSR1, SIGUSR2, SIGWINCH};
 
 use crate::heal::inbox::NewsSender;
 use crate::subjects::server::ServerNews;
 
-/// The signals that are meant for the servers.
-pub(super) const SIGNALS: [i32; 3] = [SIGUSR1, SIGUSR2, SIGWINCH];
+/// The signals that are meant for the servers. Some write down what they are doing when somebody
+/// quits, and go on; the others end.
+pub(super) const SIGNALS: [i32; 4] = [SIGUSR1, SIGUSR2, SIGWINCH, SIGQUIT];
 
 /// Hands a signal on to the servers.
 pub(super) fn pass_signal(news: &NewsSender<ServerNews>, signal: i32) {

@@ -1,9 +1,10 @@
 //! Keys that `salve dev` hears where its servers have no terminal of their own.
 //!
-//! None is ever needed: each stands for a command that another terminal takes as well.
+//! None is ever needed: each stands for a command that another terminal takes as well. A server
+//! that waits for keys itself has them first, as it would without Salve.
 
 use std::sync::Arc;
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::{self, Sender};
 
 use salve_core::event::{Actor, SubjectKind};
 use salve_core::id::IncidentId;
@@ -14,12 +15,13 @@ use super::super::terminal_reporter::{Grade, TerminalLine, window_width};
 use super::super::{CliError, answer};
 use super::ears;
 use crate::files::{FileKind, read_text};
-use crate::heal::inbox::InboxMessage;
+use crate::heal::inbox::{InboxMessage, NewsSender};
 use crate::heal::people::{self, PersonAnswer, PersonWord};
-use crate::process::Outlet;
+use crate::process::{Outlet, spawn_thread};
 use crate::project::Project;
 use crate::reading::open_incidents;
 use crate::store::Store;
+use crate::subjects::server::ServerNews;
 
 /// What the keys do.
 const HELP: &str = "a approve · r reject · l last crash · p pause healing, or go on · Ctrl-C end";
@@ -64,6 +66,22 @@ impl Keys {
             for key in keys {
                 self.pressed(*key);
             }
+        });
+    }
+
+    /// Begins to listen to the keys that no server waits for.
+    pub(super) fn hear_the_rest(self, news: &NewsSender<ServerNews>) {
+        let (otherwise, unheard) = mpsc::channel::<Vec<u8>>();
+        spawn_thread("unheard keys", move || {
+            for key in unheard.into_iter().flatten() {
+                self.pressed(key);
+            }
+        });
+        let news = news.clone();
+        ears::each_key(move |keys| {
+            let (keys, otherwise) = (keys.to_vec(), otherwise.clone());
+            // Nobody is left to type for when the servers are gone.
+            let _ = news.send(ServerNews::TypedFor { keys, otherwise });
         });
     }
 

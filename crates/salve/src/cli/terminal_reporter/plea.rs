@@ -30,6 +30,9 @@ pub(super) fn plea(view: &IncidentView, message: &str, answers: AnswerWay) -> St
     }
     lines.extend(causes(view));
     let mut said = without_repeats(lines);
+    if starts_with_an_edit(view, ask.as_ref()) {
+        said.push("Save a file and it starts again at once.".to_owned());
+    }
     said.push(match ask {
         Some(ask) => how_to_answer(view, &ask, answers),
         None => see_more(view, answers),
@@ -92,6 +95,13 @@ fn without_repeats(lines: Vec<String>) -> Vec<String> {
     said
 }
 
+/// Tells whether a server is down and what is asked is only whether to try again: then an edit
+/// starts it.
+fn starts_with_an_edit(view: &IncidentView, ask: Option<&Ask>) -> bool {
+    let has_ended = view.incident().symptom().exit.is_some();
+    is_server(view) && has_ended && ask.is_some_and(|ask| tries_again(ask.question))
+}
+
 fn how_to_answer(view: &IncidentView, ask: &Ask, answers: AnswerWay) -> String {
     let id = format!("heal-{}", view.id().short());
     let keys = match answers {
@@ -127,6 +137,25 @@ fn key_words(question: PersonQuestion) -> (&'static str, &'static str) {
         | PersonQuestion::Flaky
         | PersonQuestion::Tripped(_)
         | PersonQuestion::Ordered => ("try again", "leave it"),
+    }
+}
+
+/// Tells whether a yes is nothing but another try.
+fn tries_again(question: PersonQuestion) -> bool {
+    match question {
+        PersonQuestion::Exhausted(_)
+        | PersonQuestion::NothingLeft
+        | PersonQuestion::NoProgress
+        | PersonQuestion::Flaky => true,
+        PersonQuestion::Remedy
+        | PersonQuestion::ChangeTooLarge
+        | PersonQuestion::Conflict
+        | PersonQuestion::MayHaveActed
+        | PersonQuestion::RollBackFailed
+        | PersonQuestion::SnapshotFailed
+        | PersonQuestion::Masked
+        | PersonQuestion::Tripped(_)
+        | PersonQuestion::Ordered => false,
     }
 }
 

@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use salve_core::repair;
+
 use super::lines::{self, Grade, TerminalLine};
 use crate::heal::Remark;
 
@@ -14,8 +16,10 @@ pub(super) fn plain_line(subject: &str, remark: &Remark) -> Option<TerminalLine>
         Remark::Well { url: Some(url), after, status } => Some(lines::up(url, *after, *status)),
         Remark::TriedAgain { command, why } => news("again", format!("`{command}`: {why}")),
         Remark::StillFails { line, missing } => Some(lines::still(line, missing.as_deref())),
-        Remark::Ended { .. } => Some(TerminalLine::new(Grade::Good, "ended", "exit 0")),
-        Remark::Stopped => news("stopped", String::new()),
+        Remark::Ended { exit } => {
+            Some(TerminalLine::new(Grade::Good, "ended", repair::exit_text(exit)))
+        }
+        Remark::Stopped => news("stopped", "ended on request".to_owned()),
         Remark::Moved { text, .. } => news("port", text.to_string()),
         Remark::Running { command } => news("checking", format!("`{command}`")),
         Remark::Green { took } => Some(green_line(subject, *took)),

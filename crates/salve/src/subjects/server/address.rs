@@ -5,8 +5,8 @@
 use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
-use salve_core::server::LocalUrl;
 use salve_core::server::url::Scheme;
+use salve_core::server::{LocalUrl, debugger_ports};
 use salve_core::watch::ServerSight;
 
 use super::life::ServerCare;
@@ -50,6 +50,8 @@ pub(super) fn look_for_addresses(
         match (life.look_at, server.capture.url()) {
             (None, _) => {}
             (Some(_), Some(url)) => found(&mut servers.one(at, context), &url, Source::Told)?,
+            // It was seen to listen somewhere, and may yet say where it answers.
+            (Some(_), None) if life.address.is_some() => look_later(&mut servers.all[at], now),
             (Some(_), None) if is_idle(server, life) => look_again(&mut servers.all[at], now),
             (Some(_), None) => silent.push((at, life.running.clone())),
         }
@@ -60,7 +62,12 @@ pub(super) fn look_for_addresses(
     }
     let listens = probe::listeners(&context.base.care.families(&running));
     for (at, addresses) in places.into_iter().zip(listens) {
-        match addresses.iter().map(SocketAddr::port).min() {
+        let debuggers = match addresses[..] {
+            [] => Vec::new(),
+            [..] => debugger_ports(&servers.all[at].capture.tail()),
+        };
+        let ports = addresses.iter().map(SocketAddr::port).filter(|port| !debuggers.contains(port));
+        match ports.min() {
             Some(port) => {
                 let url = LocalUrl::of_port(Scheme::Http, port);
                 found(&mut servers.one(at, context), &url, Source::Seen)?;
@@ -92,6 +99,19 @@ fn look_again(server: &mut CaredServer, now: Instant) {
     life.looked_after = written;
 }
 
+/// Says when a server that was seen to listen is looked at next.
+fn look_later(server: &mut CaredServer, now: Instant) {
+    if let ProcessState::Up(life) = &mut server.state {
+        life.look_at = later(life, now);
+    }
+}
+
+/// Returns when to look again whether a server that was seen to listen says where it answers: until
+/// it should have started.
+fn later(life: &ServerRun, now: Instant) -> Option<Instant> {
+    (life.since.elapsed() < life.startup).then(|| now + LATER_LOOK)
+}
+
 /// Takes in where a server answers.
 fn found(
     of: &mut ServerCare<'_, '_, '_>,
@@ -101,9 +121,31 @@ fn found(
     let ProcessState::Up(life) = &mut of.server.state else { return Ok(()) };
     let path = of.server.plan.path.as_deref();
     let url = path.map_or_else(|| url.clone(), |path| url.with_path(path));
-    life.look_at = None;
+    let known = life.address.as_deref().and_then(LocalUrl::at_start);
+    let sight = match known {
+        Some(known) if !is_same_place(&known, &url) => {
+            let families = of.context.base.care.families(std::slice::from_ref(&life.running));
+            let listens = probe::listeners(&families).concat();
+            // It may speak of another server, and the answer that is awaited is of the old address.
+            if life.watch.awaits_answer() || listens.iter().all(|at| at.port() != url.port) {
+                life.look_at = later(life, Instant::now());
+                return Ok(());
+            }
+            ServerSight::Moved
+        }
+        Some(_) | None => ServerSight::Address,
+    };
+    life.look_at = match source {
+        Source::Seen => later(life, Instant::now()),
+        Source::Set | Source::Told => None,
+    };
     life.address = Some(url.to_string());
     life.source = source;
-    let turn = life.watch.hear(millis(life.since.elapsed()), ServerSight::Address);
+    let turn = life.watch.hear(millis(life.since.elapsed()), sight);
     of.turned(turn)
+}
+
+/// Tells whether two addresses are one, whatever name the host has.
+fn is_same_place(one: &LocalUrl, other: &LocalUrl) -> bool {
+    (one.scheme, one.port, &one.path) == (other.scheme, other.port, &other.path)
 }

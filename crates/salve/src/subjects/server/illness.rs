@@ -3,13 +3,17 @@
 use salve_core::class::Class;
 use salve_core::fingerprint::Hints;
 use salve_core::incident::{Incident, Phase};
-use salve_core::server::self_reload;
-use salve_core::watch::{FaultTold, TroubleCourse, course_of};
+use salve_core::server::{may_be_debugged, self_reload};
+use salve_core::watch::{FaultTold, ServerTrouble, TroubleCourse, course_of};
 
 use super::life::ServerCare;
-use super::{AfterEnd, Ailing, Failing, ProcessState, StartCause};
+use super::{AfterEnd, Ailing, Debugging, Failing, ProcessState, StartCause};
 use crate::heal::cause::Evidence;
 use crate::heal::{RunIntent, SeenFailure, millis};
+use crate::process::is_debugged;
+
+/// What is said of a server that stands still under a debugger.
+const IN_DEBUGGER: &str = "it does not answer and a debugger may hold it, so it is left alone";
 
 impl ServerCare<'_, '_, '_> {
     /// Leaves a server in trouble running or ends it, and tells how it failed.
@@ -17,12 +21,24 @@ impl ServerCare<'_, '_, '_> {
         let ProcessState::Up(life) = &mut self.server.state else { return };
         let mut family =
             self.context.base.care.families(std::slice::from_ref(&life.running)).concat();
-        family.push(life.running.process().pid);
+        let main = life.running.process().pid;
+        family.push(main);
         let own: Vec<String> =
             self.server.plan.argv.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let commands: Vec<Vec<String>> =
-            family.into_iter().filter_map(command_line).chain([own]).collect();
+            family.iter().copied().filter_map(command_line).chain([own]).collect();
         life.reload = self_reload(commands.iter().map(Vec::as_slice));
+        let stands_still = match ailing.ailment {
+            ServerTrouble::Hung | ServerTrouble::NotListening => true,
+            ServerTrouble::Replaced | ServerTrouble::Unhealthy | ServerTrouble::Impaired => false,
+        };
+        let in_debugger = || {
+            may_be_debugged(commands.iter().map(Vec::as_slice), &self.server.capture.tail())
+                || family.iter().any(|pid| is_debugged(*pid, main))
+        };
+        if stands_still && life.verifies.is_none() && in_debugger() {
+            return self.leave_to_debugger();
+        }
         let said = self.server.capture.tail_since(life.good_until);
         let rules = self.context.base.rules;
         let told = match rules.fingerprint(&said, &Hints::default()).class {
@@ -51,6 +67,16 @@ impl ServerCare<'_, '_, '_> {
                 self.server.cause = StartCause::Changed("it answers again".to_owned());
                 self.is_ill(&failing);
             }
+        }
+    }
+
+    /// Leaves a server alone that does not answer because somebody debugs it.
+    fn leave_to_debugger(&mut self) {
+        let ProcessState::Up(life) = &mut self.server.state else { return };
+        life.watch.leave_running(millis(life.since.elapsed()));
+        let before = std::mem::replace(&mut life.debugging, Debugging::StandsStill);
+        if before == Debugging::NotSeen {
+            self.context.note(self.at, IN_DEBUGGER);
         }
     }
 

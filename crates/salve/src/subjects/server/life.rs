@@ -22,8 +22,8 @@ use super::output_watch::{OutputWatch, found};
 use super::probing::probe;
 use super::servers::ServersShare;
 use super::{
-    AfterEnd, Ailing, CaredServer, Failing, LifeNews, ProcessState, ServerNews, ServerPlan,
-    ServerRun, Soak, Source, Stir,
+    AfterEnd, Ailing, CaredServer, Debugging, Failing, LifeNews, ProcessState, ServerNews,
+    ServerPlan, ServerRun, Soak, Source, Stir,
 };
 use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::files::with_causes;
@@ -31,6 +31,9 @@ use crate::heal::{Case, Remark, RunBase, SeenFailure, SubjectContext, millis, sp
 use crate::process::{Ended, Running, Spec};
 use crate::store::StoreError;
 use crate::workspace::Workspace;
+
+/// How long a server may take to end once somebody quit it.
+const QUITTING: Duration = Duration::from_secs(10);
 
 /// What is said of a command that goes to the background.
 const LEFT_BEHIND: &str = "the command ended and left processes in the background, which end with \
@@ -186,11 +189,17 @@ impl ServerCare<'_, '_, '_> {
         let verifies = life.verifies.take();
         let after = life.since.elapsed();
         let (status, was_ill, soak) = (life.status, life.was_ill, life.soak);
+        let goes_on = life.debugging == Debugging::StandsStill;
+        if goes_on {
+            life.debugging = Debugging::GoesOn;
+        }
         let (dir, root) = (&self.server.plan.dir, self.context.base.project.root());
         // It may be found well twice: without an address, then at one.
         life.installed = life.installed.take().or_else(|| InstalledPackages::look(dir, root));
         if life.address.is_some() {
-            life.look_at = None;
+            if life.source != Source::Seen {
+                life.look_at = None;
+            }
             self.server.has_answered = true;
             self.server.was_restarted_ill = false;
         }
@@ -209,6 +218,8 @@ impl ServerCare<'_, '_, '_> {
                 self.remark(&Remark::Verified { url, soak });
                 self.tell_came_back();
             }
+            // Nobody was told that it was unwell.
+            None if goes_on => {}
             // Its incident is still being looked into; that it is well is told with its end.
             None if was_ill && self.context.incident(self.at).is_some() => {}
             None => self.remark(&Remark::Well { url, after, status }),
@@ -326,7 +337,8 @@ impl ServerCare<'_, '_, '_> {
         verifies: Option<DueEffect>,
     ) -> Result<(), StoreError> {
         let Ended { exit, uptime } = ended;
-        if exit == Exit::Code(0) {
+        let has_quit = self.server.told_to_quit.is_some_and(|told| told.elapsed() < QUITTING);
+        if exit == Exit::Code(0) || has_quit {
             self.server.ended_well = true;
             self.stopped(Some(exit.clone()))?;
             self.remark(&Remark::Ended { exit });
@@ -392,11 +404,15 @@ impl ServerCare<'_, '_, '_> {
             (None, ProcessState::Down | ProcessState::Clearing(_)) => self.server.capture.tail(),
         };
         if let Some(ailing) = &failing.ailing {
-            output.push_str(&told(ailing));
+            output.push_str(&told(ailing, self.server.has_answered));
         }
         let base = &*self.context.base;
         let (exit, scrubber) = (failing.exit.as_ref(), &base.writer.scrubber);
         let mut found = Evidence::of(&output, exit, base.rules, scrubber);
+        if exit.is_none() && failing.ailing.is_some() {
+            // It runs, and these are its words about what is wrong since it last answered well.
+            found.judged_as = Exit::Code(1);
+        }
         found.symptom.tree = failing.tree.filter(|_| self.is_telling(failing));
         found
     }
@@ -434,8 +450,9 @@ pub(super) fn place(plan: &ServerPlan, shared: &ServersShare, base: &RunBase<'_>
 }
 
 /// Returns what is added to a server's last words when it had not ended by itself.
-fn told(ailing: &Ailing) -> String {
+fn told(ailing: &Ailing, has_answered: bool) -> String {
     let what = match ailing.ailment {
+        ServerTrouble::NotListening if has_answered => "the server listens no more",
         ServerTrouble::NotListening => "the server never began to listen",
         ServerTrouble::Replaced => "another process answers in the server's place",
         ServerTrouble::Hung => "the server listens and does not answer",
@@ -469,6 +486,7 @@ impl ServerRun {
         Self {
             running,
             since,
+            startup: Duration::from_millis(terms.startup_ms),
             watch: Watch::new(terms, known),
             look_at: address.is_none().then(|| since + FIRST_LOOK),
             looked_after: 0,
@@ -484,6 +502,7 @@ impl ServerRun {
             asked_from: 0,
             status: None,
             reload: SelfReload::Unknown,
+            debugging: Debugging::NotSeen,
             verifies: None,
         }
     }

@@ -23,6 +23,7 @@ mod servers;
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
 use salve_core::event::{Actor, Digest, Exit};
@@ -60,6 +61,13 @@ pub enum ServerNews {
     },
     /// Something was typed for the servers that have a terminal.
     Typed(Vec<u8>),
+    /// Something was typed for the server if it waits for keys and nobody is asked anything.
+    TypedFor {
+        /// What was typed.
+        keys: Vec<u8>,
+        /// Where it goes otherwise.
+        otherwise: Sender<Vec<u8>>,
+    },
     /// A signal that is meant for the servers.
     Signal(i32),
     /// Files of the project changed, or why that cannot be told.
@@ -126,6 +134,8 @@ struct CaredServer {
     skipped: bool,
     /// Whether its last run ended by itself, as it should.
     ended_well: bool,
+    /// When somebody quit it last, by a key or a signal.
+    told_to_quit: Option<Instant>,
     /// Whether it is to start as soon as those it depends on are well.
     waits: bool,
     /// Whether an earlier run of it was found to answer somewhere.
@@ -219,6 +229,17 @@ struct Failing {
     verifies: Option<DueEffect>,
 }
 
+/// Whether somebody debugs a server, as far as that was seen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Debugging {
+    /// Nothing says so.
+    NotSeen,
+    /// It stands still in a debugger.
+    StandsStill,
+    /// It stood still in one and answers again.
+    GoesOn,
+}
+
 /// How it is known where a server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Source {
@@ -238,6 +259,8 @@ struct ServerRun {
     address: Option<String>,
     /// How that is known.
     source: Source,
+    /// How long it may take until it answers.
+    startup: Duration,
     /// When to look for an address again.
     look_at: Option<Instant>,
     /// How much it had written when it was looked at last.
@@ -261,6 +284,8 @@ struct ServerRun {
     soak: Duration,
     /// Whether it was ill in this run, and nobody was told that it is well again.
     was_ill: bool,
+    /// Whether somebody debugs it.
+    debugging: Debugging,
     /// The effect that this run verifies.
     verifies: Option<DueEffect>,
 }

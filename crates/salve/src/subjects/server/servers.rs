@@ -15,6 +15,7 @@ use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::SelfReload;
+use signal_hook::consts::SIGQUIT;
 
 use super::address::look_for_addresses;
 use super::awaiting::AwaitingWatch;
@@ -29,7 +30,7 @@ use crate::file_watch::FileWatch;
 use crate::heal::cause::FailurePlace;
 use crate::heal::failure_log::FailureLog;
 use crate::heal::files::failed;
-use crate::heal::inbox::{Inbox, NewsQueue, NewsSender};
+use crate::heal::inbox::{Inbox, InboxMessage, NewsQueue, NewsSender};
 use crate::heal::remedies::RemedyWay;
 use crate::heal::right::{NotGiven, RunLock, RunRight};
 use crate::heal::run_environment::{EnvironmentChange, RunEnvironment};
@@ -120,6 +121,7 @@ impl Servers {
             disturbed: Vec::new(),
             skipped: false,
             ended_well: false,
+            told_to_quit: None,
             has_answered: false,
             was_restarted_ill: false,
             cause: StartCause::Wanted,
@@ -241,12 +243,52 @@ impl Servers {
         }
     }
 
+    /// Returns the run of a server that waits for keys, unless a person is asked something: then
+    /// the keys are the answer.
+    fn hearer(&self, context: &SubjectContext<'_, '_>) -> Option<&ServerRun> {
+        let asks = |incident: &Incident| {
+            matches!(incident.phase(), Phase::Asking { .. } | Phase::CoolingDown { .. })
+        };
+        if context.cases.iter().flat_map(Case::incidents).any(asks) {
+            return None;
+        }
+        self.all.iter().find_map(|server| match &server.state {
+            ProcessState::Up(life) => {
+                let family = context.base.care.families(std::slice::from_ref(&life.running));
+                life.running.hears_keys(&family.concat()).then_some(&**life)
+            }
+            ProcessState::Down | ProcessState::Clearing(_) => None,
+        })
+    }
+
+    /// Passes a signal on to the servers that run; who quits while none does ends Salve.
+    fn pass_on(&mut self, signal: i32, context: &SubjectContext<'_, '_>) {
+        self.each_up(|life| life.running.signal(signal));
+        if signal != SIGQUIT {
+            return;
+        }
+        let up = |server: &&mut CaredServer| matches!(server.state, ProcessState::Up(_));
+        let mut is_heard = false;
+        for server in self.all.iter_mut().filter(up) {
+            server.told_to_quit = Some(Instant::now());
+            is_heard = true;
+        }
+        if !is_heard {
+            // It ends already where nobody hears it.
+            let _ = context.base.inbox.sender().send(InboxMessage::Stop(signal));
+        }
+    }
+
     /// Gives the servers' terminals another size, now and at their next start.
     fn resize(&mut self, rows: u16, cols: u16) {
         self.each_up(|life| life.running.resize(rows, cols));
         for server in &mut self.all {
-            if let Terminal::Pty { .. } = server.plan.terminal {
-                server.plan.terminal = Terminal::Pty { rows, cols };
+            match &mut server.plan.terminal {
+                Terminal::Pipes => {}
+                terminal @ Terminal::Pty { .. } => *terminal = Terminal::Pty { rows, cols },
+                terminal @ Terminal::Keyboard { .. } => {
+                    *terminal = Terminal::Keyboard { rows, cols };
+                }
             }
         }
     }
@@ -403,8 +445,16 @@ impl Subjects for Servers {
                 self.each_up(|life| life.running.type_in(&keys));
                 Ok(())
             }
+            ServerNews::TypedFor { keys, otherwise } => {
+                match self.hearer(context) {
+                    Some(life) => life.running.type_in(&keys),
+                    // Nobody is left to hear it when the run is over.
+                    None => drop(otherwise.send(keys)),
+                }
+                Ok(())
+            }
             ServerNews::Signal(signal) => {
-                self.each_up(|life| life.running.signal(signal));
+                self.pass_on(signal, context);
                 Ok(())
             }
             ServerNews::FilesChanged(changed) => {
