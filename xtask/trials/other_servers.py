@@ -22,7 +22,7 @@ func main() {
 }
 """
 
-RUBY = """require 'socket'
+RUBY = r"""require 'socket'
 server = TCPServer.new('127.0.0.1', PORT)
 puts "Listening on http://127.0.0.1:PORT"
 $stdout.flush
