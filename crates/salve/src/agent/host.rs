@@ -14,7 +14,7 @@ use super::{AgentGround, Unstarted};
 use crate::process::{
     Capture, Outlet, OutputStyle, ProcessInput, Running, SpawnError, Spec, Supervisor, Terminal,
 };
-use crate::workspace::{LayerCommand, LayerSight};
+use crate::workspace::LayerLaunch;
 
 /// The name that the agent's processes carry where servers carry theirs.
 const NAME: &str = "agent";
@@ -60,7 +60,7 @@ pub(super) fn start(
     let (output, to_output) = pipe().map_err(no_pipe)?;
     let (errors, to_errors) = pipe().map_err(no_pipe)?;
     let outlet = Arc::new(Outlet::new(Some(to_output), Some(to_errors)));
-    let is_wrapped = launch.input.is_some() || matches!(ground, AgentGround::Layer { .. });
+    let is_wrapped = launch.input.is_some() || ground.is_held();
     if is_wrapped {
         check_there(&launch)?;
     }
@@ -75,15 +75,8 @@ pub(super) fn start(
     };
     let env = launch.env.into_iter().map(|(name, value)| (name.into(), value.into()));
     let mut env: Vec<(OsString, OsString)> = env.collect();
-    let (argv, dir) = match ground {
-        AgentGround::Tree => (argv, launch.dir),
-        AgentGround::Layer { layer, writable } => {
-            let (writable, sight) = (writable.clone(), LayerSight::Agent);
-            let layered = layer.launch(&LayerCommand { argv, dir: launch.dir, writable, sight })?;
-            env.extend(layered.env);
-            (layered.argv, layered.dir)
-        }
-    };
+    let LayerLaunch { argv, dir, env: own } = ground.launch(argv, launch.dir)?;
+    env.extend(own);
     let spec = Spec {
         argv,
         dir,

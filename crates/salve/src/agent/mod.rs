@@ -41,7 +41,9 @@ use crate::process::{AGENT_MARK, SpawnError, Supervisor};
 pub(crate) use timers::{TimerNews, WorkTimers};
 pub(crate) use vitals::Vitals;
 
-use crate::workspace::{PrivateLayer, WorkspaceError};
+use crate::workspace::{
+    HeldTree, LayerCommand, LayerLaunch, LayerSight, PrivateLayer, WorkspaceError,
+};
 use drive::{Drive, Message};
 use host::Launch;
 use tool_door::ToolDoor;
@@ -79,6 +81,13 @@ pub enum AgentGround {
         /// The layer.
         layer: Arc<PrivateLayer>,
         /// What it may write to outside of the layer, besides what is its own.
+        writable: Vec<PathBuf>,
+    },
+    /// A tree that is nobody's work in progress, while the rest of the machine is out of its reach.
+    Held {
+        /// The tree.
+        tree: Arc<HeldTree>,
+        /// What it may write to outside of it, besides what is its own.
         writable: Vec<PathBuf>,
     },
 }
@@ -228,11 +237,10 @@ pub fn start(
     on: Box<dyn FnMut(AgentEvent) + Send>,
 ) -> Result<AgentRun, StartError> {
     let failed = |source| StartError { program: profile.program.clone(), source };
-    let door = match (&task.ground, task.reach.has_tools()) {
-        (AgentGround::Layer { .. }, true) => {
-            Some(ToolDoor::open(care, task).map_err(|error| failed(error.into()))?)
-        }
-        (AgentGround::Layer { .. }, false) | (AgentGround::Tree, _) => None,
+    let door = if task.ground.is_held() && task.reach.has_tools() {
+        Some(ToolDoor::open(care, task).map_err(|error| failed(error.into()))?)
+    } else {
+        None
     };
     let mcp = door.as_ref().map_or_else(|| task.mcp.clone(), |door| door.relay(&task.mcp));
     let filled = profile.fill(task, &mcp).map_err(|error| failed(error.into()))?;
@@ -242,7 +250,7 @@ pub fn start(
     let launch = Launch { argv: filled.argv, dir: task.dir.clone(), env, input: filled.input };
     let own = door.iter().map(|door| door.dir().to_path_buf());
     let state: Vec<PathBuf> = profile.state_paths(task).collect();
-    if let AgentGround::Layer { .. } = &task.ground {
+    if task.ground.is_held() {
         state.iter().for_each(|path| state_place::make_place(path));
     }
     let own = own.chain([filled.files.path().to_path_buf()]).chain(state);
@@ -273,14 +281,36 @@ pub fn start(
 }
 
 impl AgentGround {
+    /// Tells whether the agent is kept from the rest of the machine.
+    fn is_held(&self) -> bool {
+        match self {
+            Self::Tree => false,
+            Self::Layer { .. } | Self::Held { .. } => true,
+        }
+    }
+
     /// Returns it with further places that may be written to.
     fn with(&self, own: impl IntoIterator<Item = PathBuf>) -> Self {
+        let mut ground = self.clone();
+        match &mut ground {
+            Self::Tree => {}
+            Self::Layer { writable, .. } | Self::Held { writable, .. } => writable.extend(own),
+        }
+        ground
+    }
+
+    /// Returns how a command is started on it.
+    fn launch(&self, argv: Vec<OsString>, dir: PathBuf) -> Result<LayerLaunch, WorkspaceError> {
+        let command = |writable: &Vec<PathBuf>| LayerCommand {
+            argv: argv.clone(),
+            dir: dir.clone(),
+            writable: writable.clone(),
+            sight: LayerSight::Agent,
+        };
         match self {
-            Self::Tree => Self::Tree,
-            Self::Layer { layer, writable } => {
-                let writable = writable.iter().cloned().chain(own).collect();
-                Self::Layer { layer: Arc::clone(layer), writable }
-            }
+            Self::Tree => Ok(LayerLaunch { argv, dir, env: Vec::new() }),
+            Self::Layer { layer, writable } => layer.launch(&command(writable)),
+            Self::Held { tree, writable } => tree.launch(&command(writable)),
         }
     }
 }

@@ -75,10 +75,6 @@ impl<'o> Foundation<'o> {
         out: &'o Output,
     ) -> Result<Self, CliError> {
         let scrubber = scrubber(config)?;
-        for text in crate::workspace::mend_git(&project)? {
-            // An agent of a killed run broke it.
-            out.remark(text);
-        }
         let store = Store::open(&project)?;
         let door = match Door::open(&project, || store.journal().last_seq()) {
             Err(StoreError::Word(error)) => {

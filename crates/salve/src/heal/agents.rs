@@ -18,7 +18,6 @@ use super::running_agent::{AgentStart, NotStarted, RunningAgent, release, start_
 use crate::agent::{AgentEvent, AgentRun, End, Ending, Mcp, Profile, Task};
 use crate::config::LiveSettings;
 use crate::process::{self, Supervisor};
-use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
 
 /// How long an agent has to end by itself once it said that it has finished.
@@ -66,8 +65,6 @@ pub struct Agents<'a> {
     pub specialists: Vec<Specialist>,
     /// The settings, which are held while one runs.
     pub live: LiveSettings<'a>,
-    /// The project, whose repository is kept while one runs.
-    pub project: Project,
 }
 
 /// Waits until an agent has ended with all it started; one that does not is made to.
@@ -114,7 +111,7 @@ impl Agents<'_> {
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Result<AgentLaunch, StoreError> {
         let AgentCall { effect, ref profile, ref task, now } = *call;
-        let start = AgentStart { project: &self.project, profile, task, now };
+        let start = AgentStart { profile, task, now };
         match start_agent(&mut self.live, care, &start, scrubber, on)? {
             Ok(running) => {
                 let launched = Event::Incident(IncidentEvent::AgentLaunched {
@@ -141,9 +138,17 @@ pub fn is_attended(store: &Store, scrubber: &Scrubber) -> Result<bool, StoreErro
     Ok(!listeners(store, scrubber)?.is_empty())
 }
 
-/// Returns who listens, once for each session.
+/// Returns who listens, once for each session; the tools of an agent of ours listen for nobody.
 pub fn listeners(store: &Store, scrubber: &Scrubber) -> Result<Vec<Actor>, StoreError> {
-    Ok(sessions(store, scrubber)?.into_iter().map(|(_, who)| who).collect())
+    let there = sessions(store, scrubber)?.into_iter();
+    Ok(there.filter(|(session, _)| !is_from_here(session.pid)).map(|(_, who)| who).collect())
+}
+
+/// Tells whether this very process started another, or a process that led to it.
+fn is_from_here(pid: u32) -> bool {
+    let above = |pid: &u32| process::tree::stat(*pid).map(|stat| stat.parent);
+    let mut line = std::iter::successors(above(&pid), |pid| above(pid).filter(|up| *up != *pid));
+    line.any(|pid| pid == std::process::id())
 }
 
 /// Returns the name of the one agent that listens, if it is one.

@@ -3,17 +3,20 @@
 //! Each returns the report that the incident takes in, and what a person should know; what went wrong
 //! is data.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use salve_core::event::EffectReport;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
-use super::files::{TreeEdits, failed, has_changed, nothing_there};
+use super::files::{TreeEdits, failed, has_changed, nothing_there, with_causes};
 use super::inbox::StateLeft;
+use crate::agent::AgentGround;
+use crate::config::SandboxMode;
 use crate::project::Project;
 use crate::workspace::{
-    LayerChange, LayerError, Name, PrivateLayer, TakeOverError, Workspace, WorkspaceError,
-    forget_after,
+    HeldTree, LayerChange, LayerError, Name, PrivateLayer, TakeOverError, Workspace,
+    WorkspaceError, forget_after,
 };
 
 /// How many paths are named.
@@ -28,6 +31,34 @@ pub fn lay(project: &Project, attempt: Name) -> Result<Arc<PrivateLayer>, LayerE
     let workspace = Workspace::open(project)?;
     let before = workspace.load(attempt)?.ok_or(LayerError::NothingKept)?;
     Ok(Arc::new(workspace.private_layer(&before)?))
+}
+
+/// Returns what an agent works on in a tree that is nobody's work in progress: that tree, and nothing
+/// else in its reach.
+///
+/// # Errors
+///
+/// When nothing here can hold it to that, unless the settings let commands run without; the reason is
+/// for people.
+pub fn hold(tree: &Path, mode: SandboxMode) -> Result<AgentGround, String> {
+    match HeldTree::over(tree) {
+        Ok(tree) => Ok(AgentGround::Held { tree: Arc::new(tree), writable: Vec::new() }),
+        Err(LayerError::Unheld) if mode == SandboxMode::Off => Ok(AgentGround::Tree),
+        Err(error) => Err(unheld_words(&error)),
+    }
+}
+
+/// Says why an agent is not let into a tree, and what lets it.
+pub fn unheld_words(error: &LayerError) -> String {
+    let why = with_causes(error);
+    match error {
+        LayerError::Unheld => {
+            format!("{why}; recovery.sandbox.mode = \"off\" lets it work without")
+        }
+        LayerError::NothingKept | LayerError::Workspace(_) => {
+            format!("the agent cannot be kept to its files: {why}")
+        }
+    }
 }
 
 /// Finds out whether an agent changed anything that counts: in its layer, or in the tree without one.
@@ -172,7 +203,7 @@ fn merged_words(paths: &[String]) -> Option<String> {
 }
 
 /// Names the first few of many paths.
-fn some(paths: &[String]) -> String {
+pub fn some(paths: &[String]) -> String {
     let shown = paths.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
     match paths.len().saturating_sub(NAMED) {
         0 => shown,

@@ -1,4 +1,4 @@
-//! Having an agent work: what it could spoil is held while it does, and given back afterwards.
+//! Having an agent work: the settings that bear on what runs unattended are held while it does.
 
 use std::sync::Arc;
 
@@ -6,13 +6,10 @@ use jiff::Timestamp;
 use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
 
-use super::files::with_causes;
-use crate::agent::{self, AgentEvent, AgentGround, AgentRun, Profile, Task};
+use crate::agent::{self, AgentEvent, AgentRun, Profile, Task};
 use crate::config::{LiveSettings, Reload};
 use crate::process::Supervisor;
-use crate::project::Project;
 use crate::store::StoreError;
-use crate::workspace::{GitGuard, GitPart, Workspace, WorkspaceError};
 
 /// An agent of ours at work, and what is held for it.
 #[derive(Debug)]
@@ -24,8 +21,6 @@ pub struct RunningAgent {
     pub guard: u64,
     /// Whether it was told to stop.
     stopped: bool,
-    /// The user's repository as it was.
-    repository: Option<GitGuard>,
 }
 
 /// Why an agent does not work.
@@ -40,8 +35,6 @@ pub struct NotStarted {
 /// What it takes to start one agent.
 #[derive(Debug)]
 pub struct AgentStart<'a> {
-    /// The project that it works in.
-    pub project: &'a Project,
     /// How its program is run.
     pub profile: &'a Profile,
     /// What it is to do.
@@ -50,26 +43,19 @@ pub struct AgentStart<'a> {
     pub now: Timestamp,
 }
 
-/// Starts an agent; the settings and the user's repository are held until it has ended.
+/// Starts an agent; the settings are held until it has ended.
 pub fn start_agent(
     live: &mut LiveSettings<'_>,
     care: &Supervisor,
-    &AgentStart { project, profile, task, now }: &AgentStart<'_>,
+    &AgentStart { profile, task, now }: &AgentStart<'_>,
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
 ) -> Result<Result<RunningAgent, NotStarted>, StoreError> {
     let guard = live.agent_starts(now)?;
-    // Without a repository, or where it cannot be kept, the files are kept all the same; from a layer
-    // it is out of reach.
-    let workspace = match task.ground {
-        AgentGround::Tree => Workspace::open(project).ok(),
-        AgentGround::Layer { .. } => None,
-    };
-    let repository = workspace.as_ref().and_then(|there| there.guard_git().ok().flatten());
     match agent::start(care, profile, task, scrubber, on) {
         Ok(agent) => {
             let (agent, name) = (Arc::new(agent), task.agent.clone());
-            Ok(Ok(RunningAgent { name, agent, guard, stopped: false, repository }))
+            Ok(Ok(RunningAgent { name, agent, guard, stopped: false }))
         }
         Err(error) => {
             let left = release(live, guard, now)?;
@@ -102,24 +88,6 @@ pub fn release(
 }
 
 impl RunningAgent {
-    /// Gives back what the agent broke in the user's repository, and what makes git run programs;
-    /// returns what a person should know.
-    pub fn mend_repository(&self) -> Vec<String> {
-        let Some(kept) = &self.repository else { return Vec::new() };
-        let mended = || -> Result<Vec<String>, WorkspaceError> {
-            let mut told = kept.mend()?;
-            let (wrong, rest): (Vec<_>, Vec<_>) =
-                kept.changes()?.into_iter().partition(|change| runs_programs(change.part));
-            kept.put_back(&wrong)?;
-            told.extend(wrong.iter().map(|change| format!("{}; it was put back", change.text)));
-            told.extend(rest.into_iter().map(|change| change.text));
-            Ok(told)
-        };
-        mended().unwrap_or_else(|error| {
-            vec![format!("the repository could not be looked at: {}", with_causes(&error))]
-        })
-    }
-
     /// Returns the agent's process.
     pub fn process(&self) -> &Process {
         self.agent.process()
@@ -135,19 +103,5 @@ impl RunningAgent {
         if !std::mem::replace(&mut self.stopped, true) {
             self.agent.stop();
         }
-    }
-}
-
-/// Returns whether a part of a repository makes git run programs.
-fn runs_programs(part: GitPart) -> bool {
-    match part {
-        GitPart::Settings | GitPart::Hooks => true,
-        GitPart::Repository
-        | GitPart::Head
-        | GitPart::Refs
-        | GitPart::Stash
-        | GitPart::Index
-        | GitPart::Operation
-        | GitPart::Lock => false,
     }
 }

@@ -207,15 +207,13 @@ fn nothing_that_the_repository_configures_runs_whatever_is_asked_of_it() {
     place.write("a", "1\n");
     place.write(".env", "1\n");
     place.commit_all();
-    let (root, trace) = (place.root(), plant(&place));
+    let trace = plant(&place);
     let _ = fs::remove_file(&trace);
 
-    let (shadows, guards) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let shadows = tempfile::tempdir().unwrap();
     let mut workspace = place.open();
     workspace.shadows = shadows.path().canonicalize().unwrap();
-    workspace.guards = guards.path().canonicalize().unwrap();
     let before = workspace.snapshot(name(1)).unwrap();
-    let guard = workspace.guard_git().unwrap().unwrap();
     place.write("a", "2\n");
     place.write(".env", "2\n");
     let measured = workspace.measure(&before).unwrap();
@@ -226,9 +224,6 @@ fn nothing_that_the_repository_configures_runs_whatever_is_asked_of_it() {
     workspace.overlay(&shadow, &measured.after, &["a".to_owned()]).unwrap();
     workspace.restore(&before, Give::All).unwrap();
     workspace.apply(&patch).unwrap();
-    assert!(guard.changes().unwrap().is_empty());
-    fs::remove_file(root.join(".git/HEAD")).unwrap();
-    guard.mend().unwrap();
     let later = Timestamp::now() + jiff::SignedDuration::from_hours(24);
     workspace.prune(later, Duration::from_secs(60)).unwrap();
     assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());

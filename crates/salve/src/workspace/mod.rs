@@ -18,7 +18,6 @@ mod error;
 mod faults;
 mod git;
 mod give;
-mod guard;
 mod ignored;
 mod keep;
 mod layer;
@@ -54,10 +53,9 @@ use crate::project::Project;
 pub use attempts::{AttemptChange, forget_after};
 pub use error::{Back, RestoreError, WorkspaceError};
 pub use give::{Give, RestoreSummary};
-pub use guard::{GitChange, GitGuard, GitPart, mend_git};
 pub use layer::{
-    LayerChange, LayerCommand, LayerError, LayerLaunch, LayerMeans, LayerSight, PrivateLayer,
-    TakeOverError, TakenOver, enter_layer,
+    HeldTree, LayerChange, LayerCommand, LayerError, LayerLaunch, LayerMeans, LayerSight,
+    PrivateLayer, TakeOverError, TakenOver, enter_layer,
 };
 pub use measure::{FileChange, FileFate};
 pub use name::{Moment, Name};
@@ -105,8 +103,6 @@ pub struct Workspace {
     state_dir: PathBuf,
     /// Where shadows are laid.
     shadows: PathBuf,
-    /// Where the user's repository is kept while an agent works.
-    guards: PathBuf,
 }
 
 /// A kept state of the working tree.
@@ -156,8 +152,7 @@ impl Workspace {
         let state_dir = project.make_state_dir()?;
         let store::OpenedVault { git, format, vault } = store::open(root)?;
         let scanner = Scanner::new(root.to_path_buf(), git, format, limits);
-        let (shadows, guards) = (shadow::usual_base(), guard::usual_base());
-        Ok(Self { scanner, vault, state_dir, shadows, guards })
+        Ok(Self { scanner, vault, state_dir, shadows: shadow::usual_base() })
     }
 
     /// Returns the hash of all content, for telling whether anything changed at all.

@@ -19,16 +19,8 @@ use crate::files;
 pub(super) struct ScratchDir {
     dir: PathBuf,
     lock: PathBuf,
-    ends: Ends,
     /// Locked; closing it, by whatever end, lets others remove the directory.
     _held: File,
-}
-
-/// What becomes of a directory when its value goes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ends {
-    Removed,
-    Left,
 }
 
 impl ScratchDir {
@@ -58,7 +50,7 @@ impl ScratchDir {
             }
             let dir = base.join(id);
             DirBuilder::new().mode(0o700).create(&dir).map_err(io())?;
-            return Ok(Self { dir, lock, ends: Ends::Removed, _held: held });
+            return Ok(Self { dir, lock, _held: held });
         }
     }
 
@@ -70,17 +62,12 @@ impl ScratchDir {
             let held = File::open(&lock).ok()?;
             flock(&held, FlockOperation::NonBlockingLockExclusive).ok()?;
             let dir = lock.with_extension("");
-            Some(Self { dir, lock, ends: Ends::Removed, _held: held })
+            Some(Self { dir, lock, _held: held })
         };
         locks
             .filter(|path| path.extension().is_some_and(|end| end == "lock"))
             .filter_map(take)
             .collect()
-    }
-
-    /// Leaves the directory to whoever comes next.
-    pub(super) fn leave(mut self) {
-        self.ends = Ends::Left;
     }
 
     /// Returns the directory.
@@ -92,7 +79,7 @@ impl ScratchDir {
 impl Drop for ScratchDir {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next.
-        if self.ends == Ends::Removed && remove(&self.dir).is_ok() {
+        if remove(&self.dir).is_ok() {
             let _ = fs::remove_file(&self.lock);
         }
     }

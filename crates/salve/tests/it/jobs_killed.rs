@@ -2,14 +2,13 @@
 //! that of an undisturbed run.
 
 use std::fs;
-use std::path::Path;
 use std::process::Child;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
 use crate::jobs::Works;
-use crate::support::{is_alive, wait_for};
+use crate::support::{is_alive, processes, wait_for};
 
 /// Whom a kill hits.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,7 +32,8 @@ struct KilledIn {
 }
 
 /// What an agent does while it waits in a state: it says where it is, and goes on when it may.
-const HOLD: &str = "hold() { echo $$ > \"$out/$1.pid\"; touch \"$out/$1\"; while ! test -e \"$out/open\"; do sleep 0.02; done; }";
+const HOLD: &str =
+    "hold() { touch \"$out/$1\"; while ! test -e \"$out/open\"; do sleep 0.02; done; }";
 
 const STATES: [KilledIn; 5] = [
     KilledIn {
@@ -106,32 +106,32 @@ fn works(state: &KilledIn) -> Works {
     works
 }
 
-fn end(pid: Option<u32>) {
-    let pid = pid.and_then(|pid| i32::try_from(pid).ok()).and_then(Pid::from_raw);
-    if let Some(pid) = pid {
+fn end(pid: u32) {
+    if let Some(pid) = i32::try_from(pid).ok().and_then(Pid::from_raw) {
         // It may have ended just now.
         let _ = kill_process(pid, Signal::KILL);
     }
-}
-
-fn number(path: &Path) -> Option<u32> {
-    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// Kills whom it hits, and waits until nothing of the run works on.
 fn strike(works: &Works, state: &KilledIn, victim: Victim, child: &mut Child) {
     let lock: Value = serde_json::from_str(&works.file("run.lock")).unwrap();
     let worker = lock["pid"].as_u64().and_then(|pid| u32::try_from(pid).ok());
-    let agent = number(&works.out().join(format!("{}.pid", state.sign)));
-    let keeper = Some(child.id());
-    let victims: &[Option<u32>] = match victim {
-        Victim::Worker => &[worker],
-        Victim::Keeper => &[keeper],
-        Victim::Agent => &[agent],
-        Victim::WorkerAndAgent => &[worker, agent],
-        Victim::Everybody => &[keeper, worker, agent],
+    // By its directory: in a namespace of its own it has another number.
+    let workspace = works.workspace().canonicalize().unwrap();
+    let agent = processes(|line, place| {
+        let is_there = fs::read_link(place.join("cwd")).is_ok_and(|dir| dir == workspace);
+        line.starts_with("sh\0") && is_there
+    });
+    assert!(!agent.is_empty(), "nobody works: {}", state.name);
+    let victims: Vec<u32> = match victim {
+        Victim::Worker => worker.into_iter().collect(),
+        Victim::Keeper => vec![child.id()],
+        Victim::Agent => agent,
+        Victim::WorkerAndAgent => worker.into_iter().chain(agent).collect(),
+        Victim::Everybody => [child.id()].into_iter().chain(worker).chain(agent).collect(),
     };
-    victims.iter().copied().for_each(end);
+    victims.into_iter().for_each(end);
     if victim == Victim::Agent {
         return;
     }

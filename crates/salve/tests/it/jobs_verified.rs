@@ -14,6 +14,37 @@ fn agent(works: &Works, name: &str, script: &str) -> String {
     format!("sh '{}'", path.display())
 }
 
+/// **Invariant:** A step's agent writes to its workspace and to nothing else.
+#[test]
+fn what_a_steps_agent_writes_outside_of_its_workspace_goes_nowhere() {
+    let works = Works::new();
+    let runtime = agent(
+        &works,
+        "agent.sh",
+        &format!(
+            "cat > /dev/null; echo x > \"$HOME/other.txt\"; echo x >> ../../../../a.txt\n\
+             echo x >> ../state.json; echo x > ../store.git/HEAD; echo x > ../../../salve.db\n\
+             echo x > /var/tmp/salve-step-$$-x; kill -9 {}\n\
+             git -c user.name=a -c user.email=a@b commit -qam own --allow-empty; echo made > made.txt\n",
+            std::process::id()
+        ),
+    );
+    let step =
+        format!("[[steps]]\nid = \"one\"\ninstruction = \"Do it.\"\nruntime = \"{runtime}\"\n");
+    works.project.write("job.toml", step);
+    let before = fs::read_dir("/var/tmp").unwrap().count();
+    let mut command = works.command(&["run", "job.toml"]);
+    let visit = Visit::of(&command.env_remove("SALVE_AGENT_STATE_DIRS").output().unwrap());
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(works.file("workspace/made.txt"), "made\n");
+    assert_eq!(fs::read_to_string(works.project.dir().join("a.txt")).unwrap(), "one\n");
+    assert!(!works.project.home().join("other.txt").exists());
+    assert_eq!(fs::read_dir("/var/tmp").unwrap().count(), before);
+    assert!(works.json("state.json").is_object(), "nothing is appended to it");
+    assert_ne!(works.file("store.git/HEAD"), "x\n");
+    assert_eq!(works.salve(&["jobs"]).code, Some(0), "the journal can be read");
+}
+
 /// Returns what a reviewer has to write to approve, found in what it was told.
 const APPROVE: &str = "sed -n 's/.*`\\(approved [0-9a-f]*\\)`.*/\\1/p'";
 

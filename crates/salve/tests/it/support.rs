@@ -39,16 +39,22 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 /// Tells whether a process lives whose command line has these words; a number says nothing of one in
 /// a namespace of its own.
 pub(crate) fn has_process(words: &str) -> bool {
+    !processes(|line, _| line.contains(words)).is_empty()
+}
+
+/// Returns the processes that are chosen by their command line and their directory in `/proc`.
+pub(crate) fn processes(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<u32> {
     let pids = std::fs::read_dir("/proc").unwrap().flatten();
     let pids = pids.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    let mut lines =
-        pids.map(|pid| std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default());
-    lines.any(|line| {
+    pids.filter(|pid| {
+        let place = Path::new("/proc").join(pid.to_string());
+        let line = std::fs::read(place.join("cmdline")).unwrap_or_default();
         let line = String::from_utf8_lossy(&line);
         // Salve itself names the agent too.
         let is_salve = line.split('\0').next().is_some_and(|program| program.ends_with("/salve"));
-        line.contains(words) && !is_salve
+        !is_salve && is_meant(&line, &place)
     })
+    .collect()
 }
 
 /// Returns terms under which nothing waits and three attempts are made.

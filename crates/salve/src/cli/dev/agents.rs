@@ -35,7 +35,7 @@ pub(in crate::cli) fn all<'s>(
     let specialists = known.map(|entry| specialist(entry, runtime, settings, &mcp));
     let specialists = specialists.collect::<Result<_, _>>()?;
     let live = live(project, store, scrubber, out)?;
-    Ok(Some(Agents { plan, specialists, live, project: project.clone() }))
+    Ok(Some(Agents { plan, specialists, live }))
 }
 
 /// What the help says of an agent that need not be named.

@@ -59,8 +59,11 @@ pub(super) struct AgentTurns {
     model: Option<String>,
     /// How many turns of that model in a row left everything as it was.
     idle: u32,
-    /// Whether calling the agent again is of no use: it cannot work here and now.
+    /// Whether calling the agent again is of no use before a person says a word: it cannot work here and
+    /// now.
     is_out: bool,
+    /// The last entry of the incident when a turn was counted.
+    counted_at: Option<u64>,
     /// The runs that came to nothing because the agent's service was too busy.
     busy: BusyRuns,
     /// Whether it was said that nobody tells what the agent costs.
@@ -109,8 +112,10 @@ impl AgentTurns {
         }
     }
 
-    /// Takes in how a turn ended, before it is known whether it changed anything.
-    fn count(&mut self, end: End, model: Option<String>) {
+    /// Takes in how a turn ended, before it is known whether it changed anything; `last` is the last
+    /// entry of its incident.
+    fn count(&mut self, end: End, model: Option<String>, last: Option<u64>) {
+        self.counted_at = last;
         self.is_out |= matches!(end, End::Failed(trouble) if trouble.lasts());
         // With a larger budget the next one may get further.
         if !matches!(end, End::OverBudget(_)) {
@@ -131,13 +136,23 @@ pub(super) fn is_of_use(
 ) -> Result<bool, StoreError> {
     let turns = &case.work.agents;
     let is_another = turns.model != model(base, case);
-    if !turns.is_out && (is_another || turns.idle < IDLE_TURNS) {
+    if !turns.is_out && (is_another || turns.idle < IDLE_TURNS) || has_new_word(base, case)? {
         return Ok(true);
     }
     match manner {
         AgentManner::ListenersFirst => is_attended(base.writer.store, &base.writer.scrubber),
         AgentManner::AtOnce => Ok(false),
     }
+}
+
+/// Tells whether a person said something about the incident since an agent's turn was last counted: what
+/// kept the agent from working may be mended by now.
+fn has_new_word(base: &RunBase<'_>, case: &Case) -> Result<bool, StoreError> {
+    let (Some(since), Some(incident)) = (case.work.agents.counted_at, case.incident()) else {
+        return Ok(false);
+    };
+    let entries = base.writer.entries(incident.id())?;
+    Ok(entries.iter().any(|entry| entry.seq > since && entry.by.person().is_some()))
 }
 
 /// What follows from looking at an incident that waits for an agent.
@@ -220,7 +235,12 @@ impl AgentRunner<'_, '_> {
         if listens && !self.was_ignored()? && (is_taken_up || !self.is_overdue()) {
             return Ok(look_again());
         }
+        if self.case.work.agents.is_out && !has_new_word(self.base, self.case)? {
+            let reason = Scrubbed::literal("whoever listened has left, and the agent cannot work");
+            return Ok(AgentStep::Finish(effect, EffectReport::failed(reason)));
+        }
         self.case.work.agents.called = Some(effect.effect);
+        self.case.work.agents.is_out = false;
         self.launch(effect, manner)
     }
 
@@ -470,7 +490,7 @@ impl AgentRunner<'_, '_> {
             None => None,
         };
         let before = self.case.snapshot(Scope::Attempt);
-        for text in running.mend_repository().into_iter().chain(left) {
+        if let Some(text) = left {
             self.base.note(self.case.name(), &text);
         }
         let name = self.base.writer.scrubber.scrub(&running.name);
@@ -486,7 +506,8 @@ impl AgentRunner<'_, '_> {
             return Ok(());
         }
         let model = model(self.base, self.case);
-        self.case.work.agents.count(ending.end, model);
+        let last = self.case.incident().map(Incident::last_seq);
+        self.case.work.agents.count(ending.end, model, last);
         // A failure may have passed by itself; but that is found out once, not with every attempt.
         let restarts = self.case.incident().is_some_and(|incident| incident.attempt() == 1);
         let (project, end) = (self.base.project.clone(), ending.end);

@@ -14,7 +14,7 @@ use super::files::FileIdentities;
 use super::plan::RolePlan;
 use super::{LoopError, LoopNews};
 use crate::agent::{Activity, AgentBounds, AgentEvent, AgentGround, EditReach, End, Ending, Task};
-use crate::config::WeakenedTests;
+use crate::config::{SandboxMode, WeakenedTests};
 use crate::heal::agents::{no_price_words, trouble_words, words};
 use crate::heal::running_agent::{AgentStart, NotStarted, RunningAgent, release, start_agent};
 use crate::heal::{files, layers, millis};
@@ -164,18 +164,20 @@ impl LoopRun<'_, '_> {
         });
         let now = driver.base.writer.now();
         let project = &driver.base.project;
+        let mode = driver.live.current().settings.recovery.sandbox.mode;
         let layer = match lay(project, kept, driver.folder.dir()) {
-            Ok(layer) => layer,
+            Ok(layer) => Some(layer),
+            Err(LayerError::Unheld) if mode == SandboxMode::Off => None,
             Err(error) => {
-                let why = files::with_causes(&error);
-                let text = format!("the agent cannot work on a private layer: {why}");
+                let text = layers::unheld_words(&error);
                 return Ok(TurnCame::NotStarted(NotStarted { text, is_missing: false }));
             }
         };
         let writable = vec![driver.folder.dir().to_path_buf()];
-        let ground = AgentGround::Layer { layer: Arc::clone(&layer), writable };
+        let ground =
+            layer.clone().map_or(AgentGround::Tree, |layer| AgentGround::Layer { layer, writable });
         let task = &Task { ground, ..task.clone() };
-        let start = AgentStart { project, profile: &role.agent.profile, task, now };
+        let start = AgentStart { profile: &role.agent.profile, task, now };
         let (care, scrubber) = (&driver.base.care, &driver.base.writer.scrubber);
         let mut hired = match start_agent(&mut driver.live, care, &start, scrubber, on)? {
             Ok(hired) => hired,
@@ -184,8 +186,8 @@ impl LoopRun<'_, '_> {
         let ending = self.follow(role, &mut hired)?;
         let left = release(&mut self.driver.live, hired.guard, self.driver.base.writer.now())?;
         let (project, scrubber) = (&self.driver.base.project, &self.driver.base.writer.scrubber);
-        let brought = layers::bring_in(project, kept, &layer, scrubber);
-        let told = brought.unwrap_or_else(|why| {
+        let brought = layer.map(|layer| layers::bring_in(project, kept, &layer, scrubber));
+        let told = brought.unwrap_or_else(|| Ok(Vec::new())).unwrap_or_else(|why| {
             vec![format!("what the {} did could not be brought into your files: {why}", role.name)]
         });
         for text in told.into_iter().chain(left) {

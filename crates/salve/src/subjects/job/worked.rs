@@ -11,10 +11,10 @@ use super::attempt::{StepWorked, WorkResult};
 use super::course::{JobCourse, now_of};
 use super::valid::{NamedAgent, StepSpec};
 use super::{JobError, JobNews};
-use crate::agent::{Activity, AgentBounds, AgentEvent, AgentGround, EditReach, End, Ending, Task};
+use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Task};
 use crate::heal::agents::{no_price_words, words};
 use crate::heal::running_agent::{AgentStart, NotStarted, release, start_agent};
-use crate::heal::{RunBase, millis};
+use crate::heal::{RunBase, layers, millis};
 
 /// How long a step is parked where an agent does not say.
 const PARK: jiff::SignedDuration = jiff::SignedDuration::from_mins(15);
@@ -79,6 +79,11 @@ impl JobCourse<'_, '_> {
             Ok(plan) => plan,
             Err(text) => return Ok(ErrandEnd::NotStarted(text)),
         };
+        let mode = self.parts.live.current().settings.recovery.sandbox.mode;
+        let ground = match layers::hold(self.parts.workspace.root(), mode) {
+            Ok(ground) => ground,
+            Err(text) => return Ok(ErrandEnd::NotStarted(text)),
+        };
         let task = Task {
             agent: plan.name.clone(),
             prompt: errand.prompt.to_owned(),
@@ -86,8 +91,7 @@ impl JobCourse<'_, '_> {
             mcp: plan.mcp.clone(),
             model: plan.model.clone(),
             env: self.environment(spec),
-            // It works in the job's own workspace.
-            ground: AgentGround::Tree,
+            ground,
             reach: EditReach::Loop,
             bounds: self.agent_bounds(spec),
         };
@@ -96,8 +100,7 @@ impl JobCourse<'_, '_> {
             // Nobody is left to tell when the run of Salve is over.
             let _ = news.send(JobNews::Agent(event));
         });
-        let (project, profile) = (&self.parts.project, &plan.profile);
-        let start = AgentStart { project, profile, task: &task, now: base.writer.now() };
+        let start = AgentStart { profile: &plan.profile, task: &task, now: base.writer.now() };
         let (live, scrubber) = (&mut self.parts.live, &base.writer.scrubber);
         let mut hired = match start_agent(live, &base.care, &start, scrubber, on)? {
             Ok(hired) => hired,
@@ -130,7 +133,7 @@ impl JobCourse<'_, '_> {
             }
         };
         let left = release(&mut self.parts.live, hired.guard, base.writer.now())?;
-        for text in hired.mend_repository().into_iter().chain(left) {
+        if let Some(text) = left {
             self.note(base, &text);
         }
         let own = Amounts { wall_ms: millis(ending.took), ..ending.spent };

@@ -45,8 +45,10 @@ const ENDING: &str = "ending with Salve";
 /// What is done while the command runs.
 const WAITING: &str = "waiting for the command";
 
-/// What root needs to work on files of others; without the rest even root gains nothing.
+/// What root needs to work on files of others, and for a sandbox of its own inside (the kernel lets
+/// nobody without `SETFCAP` name root in a user namespace); without the rest even root gains nothing.
 const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
+    .union(CapabilitySet::SETFCAP)
     .union(CapabilitySet::DAC_OVERRIDE)
     .union(CapabilitySet::FOWNER)
     .union(CapabilitySet::FSETID)
@@ -104,13 +106,15 @@ fn run_outer(file: &Path) -> Result<ExitCode, LayerRefusal> {
             .map_err(LayerRefusal::of("waiting for signals"))?;
     }
     match &plan.kind {
-        PlanKind::Overlay { caches, overlays } => {
+        PlanKind::Mounts(mounts) => {
             leave_namespaces()?;
-            mounts::mount_all(&plan, caches, overlays)?;
+            mounts::mount_all(&plan, mounts)?;
             pass_on_rights()?;
         }
         // Without a namespace that ends as one, what it leaves behind falls to this process.
-        PlanKind::Copy => set_child_subreaper(Some(getpid())).map_err(LayerRefusal::of(ENDING))?,
+        PlanKind::Landlock => {
+            set_child_subreaper(Some(getpid())).map_err(LayerRefusal::of(ENDING))?
+        }
     }
     let (alive, _our_end) = io::pipe().map_err(LayerRefusal::of("starting inside"))?;
     let mut inner =
@@ -119,7 +123,7 @@ fn run_outer(file: &Path) -> Result<ExitCode, LayerRefusal> {
     // It has ended, or its owner has; with it goes all that is in its namespace.
     let _ = inner.kill();
     let status = inner.wait().map_err(LayerRefusal::of(WAITING))?;
-    if plan.kind == PlanKind::Copy {
+    if plan.kind == PlanKind::Landlock {
         keeper::end_descendants();
     }
     Ok(exit_code(status.code().or(status.signal().map(|signal| SIGNALLED + signal))))
@@ -231,7 +235,7 @@ fn run_inner(numbers: &Path) -> Result<ExitCode, LayerRefusal> {
         let _ = nix::unistd::close::<i32>(number);
     }
     drop(pipe);
-    if plan.kind == PlanKind::Copy {
+    if plan.kind == PlanKind::Landlock {
         return Err(become_confined(&plan));
     }
     mounts::mount_processes();
@@ -292,7 +296,7 @@ fn give_up_rights() -> Result<(), LayerRefusal> {
     alone.map(drop).map_err(LayerRefusal::of("giving up rights"))
 }
 
-/// Becomes a command that works on a copy; returns only if it cannot.
+/// Becomes a command that Landlock alone keeps to its places; returns only if it cannot.
 fn become_confined(plan: &LayerPlan) -> LayerRefusal {
     let allowed = plan.writable.iter().fold(Writes::default(), Writes::allow);
     let devices = ["null", "zero", "full", "tty", "ptmx", "pts", "shm"];

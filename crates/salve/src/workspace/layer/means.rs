@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
-use super::plan::{LayerPlan, OverlayMount, PlanKind};
+use super::plan::{LayerMounts, LayerPlan, OverlayMount, PlanKind};
 use super::{enter, hidden, launcher, overlay_dirs};
 use crate::dirs;
 use crate::sandbox::{Landlock, Means};
@@ -78,7 +78,7 @@ fn works_in(base: &Path) -> Result<bool, WorkspaceError> {
     let plan = LayerPlan {
         argv: [TRIAL, "-c", script].map(OsString::from).to_vec(),
         dir: place.clone().into_os_string(),
-        kind: PlanKind::Overlay { caches: Vec::new(), overlays: vec![overlay] },
+        kind: PlanKind::Mounts(LayerMounts { tree: Some(overlay), ..LayerMounts::default() }),
         writable: Vec::new(),
         // The trial itself may lie among what is hidden.
         hidden: hidden::places()

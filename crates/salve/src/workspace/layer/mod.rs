@@ -16,11 +16,13 @@
 
 mod change;
 mod enter;
+mod held;
 mod hidden;
 mod means;
 mod merge;
 mod mounts;
 mod plan;
+mod scratch;
 mod take;
 #[cfg(test)]
 mod tests;
@@ -28,51 +30,56 @@ mod upper;
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use super::error::WorkspaceError;
 use super::scan::{Scanner, is_salves};
-use super::scratch_dir::ScratchDir;
 use super::shadow::Shadow;
 use super::tree::WorkingTree;
 use super::{Snapshot, Workspace};
-use crate::sandbox;
 
 pub use change::LayerChange;
 pub use enter::enter_layer;
+pub use held::HeldTree;
 pub use means::LayerMeans;
 pub use take::{TakeOverError, TakenOver};
 
-use plan::{LayerPlan, OverlayMount, PlanKind};
+use plan::{LayerMounts, LayerPlan, OverlayMount, PlanKind};
+use scratch::{LayerScratch, ThrowAway};
 
 /// Where programs put temporary files; each gets a throw-away overlay.
 const TEMPORARY: [&str; 2] = ["/tmp", "/var/tmp"];
+
+/// Gives each path in its arguments what is laid out for it below the first, in a layer.
+const EXCHANGE: &str = r#"
+staged=$1; shift
+for path; do
+  rm -f -- "./$path" || exit 1
+  above=$(dirname -- "./$path")
+  if [ -e "$staged/$path" ] || [ -L "$staged/$path" ]; then
+    mkdir -p -- "$above" && cp -Pp -- "$staged/$path" "./$path" || exit 1
+  else
+    # Those that are empty now go with it.
+    rmdir -p -- "$above" 2> /dev/null
+  fi
+done
+exit 0
+"#;
 
 /// A private layer over the project's tree; it is removed with this value.
 #[derive(Debug)]
 pub struct PrivateLayer {
     root: PathBuf,
     ground: LayerGround,
-    /// How many commands have been laid ready in it.
-    commands: AtomicU32,
     /// Last, so that it goes after all that lies in it.
-    lair: ScratchDir,
+    scratch: LayerScratch,
 }
 
 /// What a layer is made of.
 enum LayerGround {
     /// An overlay, whose upper directory this is.
-    Overlay {
-        upper: PathBuf,
-        work: PathBuf,
-        temporary: Vec<OverlayMount>,
-        /// Where tools keep what they download.
-        caches: Vec<OverlayMount>,
-    },
+    Overlay { upper: PathBuf, work: PathBuf, throw_away: ThrowAway },
     /// A copy, and what was in it at first.
     Copy { shadow: Box<Shadow>, first: Box<WorkingTree> },
 }
@@ -173,38 +180,21 @@ impl Workspace {
     }
 
     fn overlay_layer(&self, base: &Path) -> Result<PrivateLayer, WorkspaceError> {
-        let lair = ScratchDir::claim(base)?;
-        let gone = base.to_path_buf();
-        // What makers that were killed left may be large, and nobody waits for its removal.
-        std::thread::spawn(move || drop(ScratchDir::left(&gone)));
+        let scratch = LayerScratch::claim(base)?;
         let root = self.scanner.root.clone();
-        let make = |place: &Path, name: &str| overlay_dirs(lair.dir(), place, name);
-        let (upper, work) = make(&root, "tree")?;
-        let throw_away = |place: PathBuf, name: String| {
-            let (upper, work) = make(&place, &name)?;
-            let [place, upper, work] = [place, upper, work].map(PathBuf::into_os_string);
-            Ok(OverlayMount { place, upper, work })
-        };
-        let numbered = |kind: &'static str| move |at: usize| format!("{kind}{at}");
-        let places = temporary_places().into_iter().enumerate();
-        let temporary = places.map(|(at, place)| throw_away(place, numbered("temporary")(at)));
-        let temporary = temporary.collect::<Result<_, WorkspaceError>>()?;
-        let caches =
-            sandbox::cache_places(&root).into_iter().filter(|place| !base.starts_with(place));
-        let caches = caches.enumerate();
-        let caches = caches.map(|(at, place)| throw_away(place, numbered("cache")(at)));
-        let caches = caches.collect::<Result<_, WorkspaceError>>()?;
-        let ground = LayerGround::Overlay { upper, work, temporary, caches };
-        Ok(PrivateLayer { root, ground, commands: AtomicU32::new(0), lair })
+        let (upper, work) = overlay_dirs(scratch.dir(), &root, "tree")?;
+        let throw_away = ThrowAway::lay(&scratch, base, &root)?;
+        let ground = LayerGround::Overlay { upper, work, throw_away };
+        Ok(PrivateLayer { root, ground, scratch })
     }
 
     fn copy_layer(&self, base: &Snapshot) -> Result<PrivateLayer, WorkspaceError> {
         let shadow = Box::new(self.shadow(base)?);
-        let lair = ScratchDir::claim(&self.shadows)?;
+        let scratch = LayerScratch::claim(&self.shadows)?;
         let first = Box::new(self.copy_tree(&shadow)?);
         let ground = LayerGround::Copy { shadow, first };
         let root = self.scanner.root.clone();
-        let layer = PrivateLayer { root, ground, commands: AtomicU32::new(0), lair };
+        let layer = PrivateLayer { root, ground, scratch };
         // What an agent is told to read, such as a crash log, is in no snapshot.
         let entries = fs::read_dir(&layer.root).into_iter().flatten().flatten();
         for name in entries.map(|entry| entry.file_name()).filter(|name| is_salves(name)) {
@@ -243,19 +233,35 @@ impl PrivateLayer {
 
     /// Tells whether a command can be run in it.
     fn can_be_entered(&self) -> bool {
-        if let LayerGround::Copy { .. } = &self.ground {
-            return true;
+        match &self.ground {
+            LayerGround::Copy { .. } => true,
+            LayerGround::Overlay { .. } => {
+                scratch::can_start(self.launch(&scratch::trial(&self.root)))
+            }
         }
-        let argv = ["/bin/sh", "-c", ":"].map(OsString::from).to_vec();
-        let (dir, writable, sight) = (self.root.clone(), Vec::new(), LayerSight::Agent);
-        let Ok(launch) = self.launch(&LayerCommand { argv, dir, writable, sight }) else {
-            return false;
-        };
-        let Some((program, args)) = launch.argv.split_first() else { return false };
-        let mut command = Command::new(program);
-        command.args(args).envs(launch.env).current_dir(launch.dir);
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-        command.status().is_ok_and(|status| status.success())
+    }
+
+    /// Returns where files may be laid out that are to be exchanged in it; `state` is Salve's directory of
+    /// the project.
+    pub(super) fn staging(&self, state: &Path) -> PathBuf {
+        match &self.ground {
+            // Where the overlay itself lies may be covered.
+            LayerGround::Overlay { .. } => state.join("patches"),
+            LayerGround::Copy { .. } => self.scratch.dir().join("patches"),
+        }
+    }
+
+    /// Gives these paths what is laid out for them, and takes away those for which nothing is.
+    ///
+    /// # Errors
+    ///
+    /// When it cannot be done; the layer is of no use then.
+    pub(super) fn exchange(&self, staged: &Path, paths: &[OsString]) -> Result<(), WorkspaceError> {
+        let words = ["/bin/sh", "-c", EXCHANGE, "sh"].map(OsString::from).into_iter();
+        let argv = words.chain([staged.into()]).chain(paths.iter().cloned()).collect();
+        let (dir, writable, sight) = (self.root.clone(), Vec::new(), LayerSight::Check);
+        let launch = self.launch(&LayerCommand { argv, dir, writable, sight })?;
+        scratch::run(launch).map_err(WorkspaceError::io(&self.root))
     }
 
     /// Lets a directory of the real tree show through, to be written to by commands that may.
@@ -288,56 +294,23 @@ impl PrivateLayer {
     ///
     /// When what it is told cannot be written.
     pub fn launch(&self, command: &LayerCommand) -> Result<LayerLaunch, WorkspaceError> {
-        let count = self.commands.fetch_add(1, Ordering::Relaxed);
-        let file = self.lair.dir().join(format!("command{count}"));
-        let (plan, dir, mut env) = self.plan(command);
-        let told = serde_json::to_vec(&plan).map_err(io::Error::other);
-        told.and_then(|told| fs::write(&file, told)).map_err(WorkspaceError::io(&file))?;
-        let (argv, also) = launcher(enter::OUTER, file.as_os_str());
-        env.extend(also);
-        Ok(LayerLaunch { argv, dir, env })
-    }
-
-    fn hidden(&self) -> Vec<OsString> {
-        let hidden = hidden::places().into_iter().filter(|place| !self.root.starts_with(place));
-        hidden.map(PathBuf::into_os_string).collect()
-    }
-
-    fn plan(&self, command: &LayerCommand) -> (LayerPlan, PathBuf, Vec<(OsString, OsString)>) {
-        let writable = command.writable.iter().map(|place| place.clone().into_os_string());
-        let mut plan = LayerPlan {
-            argv: command.argv.clone(),
-            dir: command.dir.clone().into_os_string(),
-            kind: PlanKind::Copy,
-            writable: writable.collect(),
-            hidden: match command.sight {
-                LayerSight::Agent => self.hidden(),
-                LayerSight::Check => Vec::new(),
-            },
-            owner: std::process::id(),
-        };
+        let mut plan = LayerPlan::of(command, &self.root);
         match &self.ground {
-            LayerGround::Overlay { upper, work, temporary, caches } => {
-                let tree = OverlayMount {
-                    place: self.root.clone().into_os_string(),
-                    upper: upper.clone().into_os_string(),
-                    work: work.clone().into_os_string(),
-                };
-                // The tree comes last: it may lie among temporary files.
-                let overlays = temporary.iter().cloned().chain([tree]).collect();
-                plan.kind = PlanKind::Overlay { caches: caches.clone(), overlays };
-                (plan, command.dir.clone(), Vec::new())
+            LayerGround::Overlay { upper, work, throw_away } => {
+                let ThrowAway { caches, temporary } = throw_away.clone();
+                let [place, upper, work] =
+                    [&self.root, upper, work].map(|path| path.clone().into_os_string());
+                let tree = Some(OverlayMount { place, upper, work });
+                plan.kind = PlanKind::Mounts(LayerMounts { caches, temporary, tree });
+                self.scratch.ready(&plan, Vec::new())
             }
             LayerGround::Copy { shadow, .. } => {
-                let dir = shadow.path(&command.dir);
+                plan.dir = shadow.path(&command.dir).into_os_string();
                 plan.argv = command.argv.iter().map(|word| shadow.word(word)).collect();
-                plan.dir = dir.clone().into_os_string();
-                let own = [shadow.root(), self.lair.dir()];
-                plan.writable.extend(own.map(|place| place.as_os_str().to_owned()));
+                plan.writable.push(shadow.root().as_os_str().to_owned());
                 let mut env = shadow.env().to_vec();
-                let temporary = self.lair.dir().as_os_str().to_owned();
-                env.extend(["TMPDIR", "TMP", "TEMP"].map(|name| (name.into(), temporary.clone())));
-                (plan, dir, env)
+                env.extend(self.scratch.open_to(&mut plan));
+                self.scratch.ready(&plan, env)
             }
         }
     }
@@ -345,11 +318,11 @@ impl PrivateLayer {
 
 /// Makes the two directories of an overlay of `place`.
 fn overlay_dirs(
-    lair: &Path,
+    scratch: &Path,
     place: &Path,
     name: &str,
 ) -> Result<(PathBuf, PathBuf), WorkspaceError> {
-    let [upper, work] = ["upper", "work"].map(|kind| lair.join(format!("{name}-{kind}")));
+    let [upper, work] = ["upper", "work"].map(|kind| scratch.join(format!("{name}-{kind}")));
     for dir in [&upper, &work] {
         fs::create_dir(dir).map_err(WorkspaceError::io(dir))?;
     }

@@ -16,7 +16,7 @@ use nix::mount::{MsFlags, mount};
 use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 
 use super::enter::LayerRefusal;
-use super::plan::{LayerPlan, OverlayMount};
+use super::plan::{LayerMounts, LayerPlan, OverlayMount};
 
 /// The devices that programs need.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -44,41 +44,42 @@ impl OpenedPlace {
 }
 
 /// Mounts all that the plan says; the mounts must be this process's own already.
-pub(super) fn mount_all(
-    plan: &LayerPlan,
-    caches: &[OverlayMount],
-    overlays: &[OverlayMount],
-) -> Result<(), LayerRefusal> {
+pub(super) fn mount_all(plan: &LayerPlan, mounts: &LayerMounts) -> Result<(), LayerRefusal> {
     let there = mount_points().map_err(LayerRefusal::of("listing the mounts"))?;
     let open = |place: &OsStr| OpenedPlace::new(Path::new(place));
-    let lower: Result<Vec<_>, _> = overlays.iter().map(|one| open(&one.place)).collect();
-    let lower = lower.map_err(LayerRefusal::of("opening the project"))?;
+    let open_below = |mounted: &OverlayMount| {
+        open(&mounted.place).map_err(LayerRefusal::of("opening the project"))
+    };
+    let below: Vec<_> = mounts.temporary.iter().map(open_below).collect::<Result<_, _>>()?;
+    let tree = mounts.tree.as_ref().map(|tree| Ok((tree, open_below(tree)?))).transpose()?;
     let writable: Vec<OpenedPlace> =
         plan.writable.iter().filter_map(|one| open(one).ok()).collect();
     let devices: Vec<OpenedPlace> = DEVICES
         .iter()
         .filter_map(|name| OpenedPlace::new(&Path::new("/dev").join(name)).ok())
         .collect();
-    let root = lower.last().map(|opened| opened.place.clone()).unwrap_or_default();
 
     // The project's own overlay comes after what may be written to: a home directory may hold it.
-    let cached: Vec<&OverlayMount> = caches
+    let cached: Vec<&OverlayMount> = mounts
+        .caches
         .iter()
         .filter(|one| open(&one.place).is_ok_and(|below| mount_overlay(one, &below).is_ok()))
         .collect();
-    let (tree, temporary) = overlays.split_last().map_or((None, overlays), |(a, b)| (Some(a), b));
-    for (one, below) in temporary.iter().zip(&lower) {
+    for (one, below) in mounts.temporary.iter().zip(&below) {
         mount_overlay(one, below)?;
     }
-    for place in writable.iter().filter(|place| !root.starts_with(&place.place)) {
+    let holds_tree = |place: &&OpenedPlace| {
+        tree.as_ref().is_some_and(|(_, below)| below.place.starts_with(&place.place))
+    };
+    for place in writable.iter().filter(|place| !holds_tree(place)) {
         bind(place)?;
     }
-    for place in writable.iter().filter(|place| root.starts_with(&place.place)) {
+    for place in writable.iter().filter(holds_tree) {
         bind(place)?;
     }
-    if let (Some(tree), Some(below)) = (tree, lower.last()) {
+    if let Some((tree, below)) = &tree {
         mount_overlay(tree, below)?;
-        for place in writable.iter().filter(|place| place.place.starts_with(&root)) {
+        for place in writable.iter().filter(|place| place.place.starts_with(&below.place)) {
             bind(place)?;
         }
     }
@@ -86,8 +87,8 @@ pub(super) fn mount_all(
     for place in &plan.hidden {
         hide(Path::new(place))?;
     }
-    let covering = overlays.iter().map(|one| PathBuf::from(&one.place));
-    let covering = covering.chain(cached.iter().map(|one| PathBuf::from(&one.place)));
+    let covering = mounts.temporary.iter().chain(&mounts.tree).chain(cached);
+    let covering = covering.map(|one| PathBuf::from(&one.place));
     let covering = covering.chain(writable.iter().map(|place| place.place.clone()));
     let covering: Vec<PathBuf> = covering.chain(["/dev".into(), "/proc".into()]).collect();
     close_the_rest(&there, &covering)

@@ -24,15 +24,22 @@ pub(super) struct LayerPlan {
 /// What the layer is made of.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) enum PlanKind {
-    /// Overlays, mounted in this order.
-    Overlay {
-        /// Overlays of caches, mounted before the others; without one, that cache is read-only.
-        caches: Vec<OverlayMount>,
-        /// Each of them.
-        overlays: Vec<OverlayMount>,
-    },
-    /// A copy, which is among what may be written to.
-    Copy,
+    /// Mounts in namespaces of its own.
+    Mounts(LayerMounts),
+    /// No namespaces: Landlock keeps the command to what it may write to.
+    Landlock,
+}
+
+/// What is mounted, in the order of its fields.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct LayerMounts {
+    /// Overlays of caches; without one, that cache is read-only.
+    pub(super) caches: Vec<OverlayMount>,
+    /// Overlays of places for temporary files.
+    pub(super) temporary: Vec<OverlayMount>,
+    /// The overlay of the tree, which may lie among temporary files; without one the tree is among what
+    /// may be written to.
+    pub(super) tree: Option<OverlayMount>,
 }
 
 /// One overlay.

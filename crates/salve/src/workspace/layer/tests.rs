@@ -1,5 +1,6 @@
 //! Layers over real trees, with real commands in them.
 
+use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::process::{Command, Output};
 
@@ -150,6 +151,37 @@ fn a_check_in_the_layer_sees_the_change_and_nothing_that_is_left_out() {
     assert_eq!((change.measured.files.len(), change.sealed.len(), change.derived), (7, 0, 0));
 }
 
+/// **Invariant:** A patch is tried in a layer and is exactly the layer's change.
+#[test]
+fn a_patch_in_a_layer_is_its_change_and_leaves_the_tree_as_it_was() {
+    for means in [overlay(), &LayerMeans::Copy] {
+        let place = project();
+        let workspace = place.open();
+        let before = workspace.snapshot(name(1)).unwrap();
+        let old = place.picture();
+        place.write("dir/b.txt", "b\nmended\n");
+        place.write("new/deep.sh", "#!/bin/sh\n");
+        let script = place.root().join("new/deep.sh");
+        fs::set_permissions(&script, fs::Permissions::from_mode(0o755)).unwrap();
+        std::os::unix::fs::symlink("a.txt", place.root().join("link")).unwrap();
+        fs::remove_dir_all(place.root().join("dir/deep")).unwrap();
+        fs::write(place.root().join("dir/deep"), "a file now\n").unwrap();
+        let mended = workspace.measure(&before).unwrap();
+        let patch = workspace.patch(&before, &mended.after).unwrap();
+        let picture = place.picture();
+        workspace.restore(&before, Give::All).unwrap();
+        assert_eq!(place.picture(), old);
+        let before = workspace.snapshot(name(2)).unwrap();
+        let layer = workspace.private_layer_by(&before, means).unwrap();
+        workspace.apply_in(&layer, &patch).unwrap();
+        assert_eq!(place.picture(), old, "{means:?}: the real tree is as it was");
+        assert_eq!(run(&layer, "cat dir/b.txt dir/deep"), "b\nmended\na file now\n", "{means:?}");
+        let change = workspace.layer_change(&before, &layer).unwrap();
+        workspace.take_over(&before, &change.measured.after).unwrap();
+        assert_eq!(place.picture(), picture, "{means:?}");
+    }
+}
+
 /// **Invariant:** What the user types meanwhile stays.
 #[test]
 fn what_the_user_typed_meanwhile_stays_with_what_the_agent_did() {
@@ -236,6 +268,33 @@ fn the_rest_of_the_machine_is_out_of_reach() {
     }
     let count = said.lines().find_map(|line| line.trim().parse::<u32>().ok()).unwrap();
     assert!(count <= 6, "it sees its own processes only: {said}");
+}
+
+/// **Invariant:** What runs in a held tree writes to it, to what is named and to nothing else.
+#[test]
+fn a_command_in_a_held_tree_writes_there_and_nowhere_else() {
+    for means in [overlay(), &LayerMeans::Copy] {
+        let around = tempfile::tempdir_in(std::env::current_dir().unwrap()).unwrap();
+        let (root, open) = (around.path().join("tree"), around.path().join("state"));
+        [&root, &open].into_iter().for_each(|dir| fs::create_dir(dir).unwrap());
+        fs::write(root.join("a.txt"), "one\n").unwrap();
+        let tree = HeldTree::by(&root, means).unwrap();
+        let script = "echo two >> a.txt && mkdir new && echo x > new/file && echo x > ../state/x || \
+                      echo NOT; { echo x > ../beside; } 2> /dev/null; \
+                      echo x > \"${TMPDIR:-/tmp}/salve-held-test\" || echo NOTMP";
+        let argv = ["/bin/sh", "-c", script].map(OsString::from).to_vec();
+        let (dir, writable, sight) = (root.clone(), vec![open.clone()], LayerSight::Agent);
+        let launch = tree.launch(&LayerCommand { argv, dir, writable, sight }).unwrap();
+        let mut command = Command::new(&launch.argv[0]);
+        command.args(&launch.argv[1..]).envs(launch.env).current_dir(launch.dir);
+        let output = command.output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        assert!(!said.contains("NOT"), "{means:?}: {output:?}");
+        assert_eq!(fs::read_to_string(root.join("a.txt")).unwrap(), "one\ntwo\n", "{means:?}");
+        assert!(root.join("new/file").exists() && open.join("x").exists(), "{means:?}");
+        assert!(!around.path().join("beside").exists(), "{means:?}");
+        assert!(!Path::new("/tmp/salve-held-test").exists(), "{means:?}");
+    }
 }
 
 #[test]
