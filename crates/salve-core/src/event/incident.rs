@@ -104,7 +104,7 @@ pub enum IncidentEvent {
         /// How long it may take at most, its ending included.
         limit_ms: u64,
     },
-    /// A private layer is laid for the agent of an effect; written before the agent starts.
+    /// A private layer is laid for the agent or the patch of an effect; written before it works.
     LayerLaid {
         /// The effect.
         effect: u32,

@@ -61,9 +61,13 @@ pub(super) fn approved(repair: &mut RepairMachine, question: PersonQuestion, seq
 
 pub(super) fn rejected(repair: &mut RepairMachine, question: PersonQuestion) -> Taken {
     match question {
-        PersonQuestion::Remedy | PersonQuestion::ChangeTooLarge | PersonQuestion::Conflict => {
+        PersonQuestion::Remedy | PersonQuestion::Conflict => {
             repair.trials.note(RemedyFate::Declined);
             repair.stop_now(Then::Choose);
+        }
+        PersonQuestion::ChangeTooLarge => {
+            repair.trials.note(RemedyFate::Declined);
+            repair.undo_by_word(Then::Choose);
         }
         PersonQuestion::SnapshotFailed
         | PersonQuestion::MayHaveActed

@@ -181,13 +181,21 @@ impl RepairMachine {
     }
 
     /// Undoes what there is to undo, then goes on with `then`.
+    ///
+    /// What may be somebody else's work as well stays, unless a check showed that it is no repair: a person
+    /// takes it back. Then only the present attempt can be undone, for the others lie below it.
     pub(super) fn undo(&mut self, scope: Scope, then: Then) {
         // A weakened judge never stays, nor what broke other things, whatever the policy keeps.
         let never_stays = [PersonQuestion::Masked, PersonQuestion::Tripped(Breaker::NewErrors)];
         let is_kept = !never_stays.map(Then::Ask).contains(&then);
         let keep = self.policy.on_failure == OnFailure::Keep && is_kept;
+        let is_none =
+            [PersonQuestion::Masked, PersonQuestion::Flaky].map(Then::Ask).contains(&then);
+        let is_known = is_none || self.trials.is_attributable();
+        self.trials.has_left_edits |= !is_known && self.trials.is_touched();
+        let scope = if self.trials.has_left_edits { Scope::Attempt } else { scope };
         let due = match scope {
-            Scope::Attempt => self.trials.can_be_undone() && self.kept,
+            Scope::Attempt => self.trials.can_be_undone() && self.kept && is_known,
             Scope::Incident => self.kept,
         };
         if due && !keep {
@@ -196,6 +204,16 @@ impl RepairMachine {
         } else {
             self.trials.current = None;
             self.proceed(then);
+        }
+    }
+
+    /// Undoes the present attempt on a person's word, whoever made the change.
+    pub(super) fn undo_by_word(&mut self, then: Then) {
+        if self.trials.can_be_undone() && self.kept {
+            self.then = then;
+            self.due(Effect::RollBack(Scope::Attempt), 0);
+        } else {
+            self.undo(Scope::Attempt, then);
         }
     }
 

@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use super::agent_watch::AgentWatch;
 use super::step::{DueEffect, Taken};
 use super::trials::Trials;
-use super::{History, Ignored, Ledger, Phase, Then, Told, TrialReach, later};
+use super::{History, Ignored, Ledger, Phase, Then, Told, TrialGround, TrialReach, later};
 use crate::event::{
     AgentMark, Amounts, Change, Effect, IncidentOutcome, IncidentPolicy, PersonQuestion,
     RemedyKind, Resource, Subject, Symptom,
@@ -261,13 +261,17 @@ impl RepairMachine {
         Ok(None)
     }
 
-    /// Takes in that the agent of the effect that runs works in a private layer.
+    /// Takes in that the agent or the patch of the effect that runs works in a private layer.
     pub(super) fn layer_laid(&mut self, effect: u32) -> Taken {
-        if self.phase.agent_wait(self.trials.kind()).is_none() || !self.phase.is_running(effect) {
+        let is_applied = matches!(self.phase, Phase::Doing { what: Effect::Apply { .. }, .. });
+        let edits = self.trials.kind().is_some_and(RemedyKind::edits);
+        if !(is_applied && edits && self.phase.is_running(effect)) {
             return Err(Ignored::Stale);
         }
         match &mut self.trials.current {
-            Some(trial) if trial.reach == TrialReach::Applied => trial.reach = TrialReach::InLayer,
+            Some(trial) if trial.reach == TrialReach::Applied => {
+                (trial.reach, trial.ground) = (TrialReach::InLayer, TrialGround::Layer);
+            }
             Some(_) | None => return Err(Ignored::NoNews),
         }
         Ok(None)

@@ -53,7 +53,7 @@ pub use choose::{Candidate, Tier, choose};
 pub use history::History;
 pub use ignored::Ignored;
 pub use names::{RepairPhase, phase_names};
-pub use phase::{ConsideredRemedy, Phase, RemedyFate, Told, Trial, TrialReach};
+pub use phase::{ConsideredRemedy, Phase, RemedyFate, Told, Trial, TrialGround, TrialReach};
 pub use step::DueEffect;
 
 pub(crate) use phase::{Launched, Marks, Then};

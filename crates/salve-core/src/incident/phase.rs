@@ -119,8 +119,36 @@ pub struct Trial {
     pub signature: Signature,
     /// How far it got.
     pub reach: TrialReach,
+    /// Where its change was made.
+    pub ground: TrialGround,
     /// What it was found to have changed, once that was measured.
     pub measured: Option<Change>,
+}
+
+impl Trial {
+    /// Tells whether what changed meanwhile is known to be the remedy's own work.
+    ///
+    /// Whoever edits files beside an agent in the workspace itself cannot be told from it, and of a remedy
+    /// that a kill cut short nobody knows what it did and what was edited since.
+    pub fn is_attributable(&self) -> bool {
+        match (self.ground, self.reach) {
+            (TrialGround::Layer, _) => true,
+            (TrialGround::Workspace, TrialReach::Unsure) => false,
+            (
+                TrialGround::Workspace,
+                TrialReach::Untouched | TrialReach::InLayer | TrialReach::Applied,
+            ) => self.remedy.kind != RemedyKind::Agent,
+        }
+    }
+}
+
+/// Where a trial's change was made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TrialGround {
+    /// In the workspace itself.
+    Workspace,
+    /// In a private layer over it.
+    Layer,
 }
 
 /// How far a trial got.

@@ -2,7 +2,7 @@
 
 use super::machine::RepairMachine;
 use super::step::Taken;
-use super::{Ignored, Phase, RemedyFate, Then, Told, Trial, TrialReach, later};
+use super::{Ignored, Phase, RemedyFate, Then, Told, Trial, TrialGround, TrialReach, later};
 use crate::event::{
     Authority, Effect, IncidentOutcome, IncidentPolicy, Judgement, PersonQuestion, Proof, Remedy,
     RemedyKind, RemedyVerdict, Resource, Undo,
@@ -31,6 +31,7 @@ impl RepairMachine {
             authority: None,
             signature: self.symptom.signature,
             reach: TrialReach::Untouched,
+            ground: TrialGround::Workspace,
             measured: None,
         };
         self.trials.current = Some(trial);

@@ -8,6 +8,8 @@ use crate::event::{Effect, Remedy, RemedyKind, Repeat, Undo};
 pub(super) struct Trials {
     pub(super) current: Option<Trial>,
     pub(super) tried: Vec<ConsideredRemedy>,
+    /// Whether edits stayed that may be somebody else's as well as a remedy's.
+    pub(super) has_left_edits: bool,
 }
 
 impl Trials {
@@ -80,6 +82,11 @@ impl Trials {
     pub(super) fn can_be_undone(&self) -> bool {
         let has_snapshot = |trial: &Trial| trial.remedy.undo == Undo::Snapshot;
         self.is_touched() && self.current.as_ref().is_some_and(has_snapshot)
+    }
+
+    /// Tells whether what changed while the remedy in question was tried is known to be its work.
+    pub(super) fn is_attributable(&self) -> bool {
+        self.current.as_ref().is_none_or(Trial::is_attributable)
     }
 
     /// Tells whether the remedy in question is one that changes files which can be given back.

@@ -5,8 +5,8 @@ use serde::Serialize;
 
 use super::notice::{resource_text, size};
 use crate::event::{
-    Breaker, Digest, EffectReport, Event, IncidentEvent, PersonQuestion, Proposed, Resource,
-    SubjectKind,
+    Breaker, Digest, EffectReport, Event, IncidentEvent, PersonQuestion, Proposed, RemedyKind,
+    Resource, SubjectKind,
 };
 use crate::incident::{Phase, larger};
 use crate::scrub::Scrubbed;
@@ -143,13 +143,16 @@ fn too_large(view: &IncidentView) -> String {
 /// Returns the question about files that the agent and somebody else edited in the same place.
 fn conflict(view: &IncidentView) -> (String, Option<String>, &'static str) {
     let paths: Vec<&str> = view.conflicts().iter().map(Scrubbed::as_str).collect();
+    let trial = view.incident().trial();
+    let is_agents = trial.is_none_or(|trial| trial.remedy.kind == RemedyKind::Agent);
+    let who = if is_agents { "The agent" } else { "The patch" };
     let why = format!(
-        "The agent changed the same lines of {} that were edited meanwhile, so nothing of its \
+        "{who} changed the same lines of {} that were edited meanwhile, so nothing of its \
          change was brought in; it is kept.",
         paths.join(", ")
     );
-    let yes = "the agent's change is brought in, if its lines are free by then";
-    (why, Some(yes.into()), "the agent's change is left out; yours stays")
+    let yes = "that change is brought in, if its lines are free by then";
+    (why, Some(yes.into()), "that change is left out; yours stays")
 }
 
 /// Returns what ran out; only of a server it is said in the spec's words, whose toast it is.
@@ -167,7 +170,7 @@ pub(super) fn tripped(breaker: Breaker) -> &'static str {
     match breaker {
         Breaker::SameError => "The same failure came up in several incidents.",
         Breaker::FileChurn => "One file was changed again and again.",
-        Breaker::NewErrors => "Healing made new failures; all of it was undone.",
+        Breaker::NewErrors => "Healing made new failures; what Salve had changed is undone.",
         Breaker::Orphans => "Processes were left behind.",
         Breaker::ManyFailures => "It failed in many different ways within a few minutes.",
     }

@@ -145,7 +145,7 @@ pub(super) fn words(event: &Event) -> String {
             format!("started {}", agent_title(agent))
         }
         Event::Incident(IncidentEvent::LayerLaid { .. }) => {
-            "laid a private layer over the files for the agent".into()
+            "laid a private layer over the files".into()
         }
         Event::Incident(IncidentEvent::FilesChanged { files, more, .. }) => changed(files, *more),
         Event::Incident(IncidentEvent::EnvironmentSet { variables, .. }) => {
@@ -286,9 +286,7 @@ fn doing(what: Effect) -> &'static str {
         Effect::Snapshot => "is keeping the files safe",
         Effect::Apply { .. } => "is applying the remedy",
         Effect::Measure => "is measuring what changed",
-        Effect::VerifyInLayer => {
-            "is running it in the agent's private layer, and without the change"
-        }
+        Effect::VerifyInLayer => "is running it in the private layer, and without the change",
         Effect::TakeOver => "is taking the change over",
         Effect::Verify => "is running it again",
         Effect::RollBack(Scope::Attempt) => "is undoing this attempt",

@@ -125,7 +125,7 @@ pub(super) fn short_reason(view: &IncidentView, question: PersonQuestion) -> Scr
             }
         }
         PersonQuestion::ChangeTooLarge => "the change is larger than may stay without a person",
-        PersonQuestion::Conflict => "the agent and a person edited the same lines",
+        PersonQuestion::Conflict => "the repair and a person edited the same lines",
         PersonQuestion::Exhausted(_) => "the recovery's budget is used up",
         PersonQuestion::NoProgress => "the same failure keeps coming back",
         PersonQuestion::RollBackFailed => "a change that did not help could not be undone",

@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::event::{EffectReport, Scope};
-use salve_core::incident::TrialReach;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use crate::project::Project;
@@ -74,19 +73,10 @@ pub fn roll_back(
     project: &Project,
     attempt: Name,
     scope: Scope,
-    reach: TrialReach,
     scrubber: &Scrubber,
 ) -> EffectReport {
-    let roll_back = || {
-        let workspace = Workspace::open(project)?;
-        match reach {
-            // The tree has nothing of it, only what the user did meanwhile.
-            TrialReach::InLayer | TrialReach::Untouched => {}
-            TrialReach::Applied | TrialReach::Unsure => workspace.restore_unmeasured(attempt)?,
-        }
-        workspace.roll_back(attempt, scope)
-    };
-    report(roll_back(), scrubber)
+    let workspace = Workspace::open(project).map_err(RestoreError::from);
+    report(workspace.and_then(|there| there.roll_back(attempt, scope)), scrubber)
 }
 
 /// Takes the change of an attempt away, to see how it is without.

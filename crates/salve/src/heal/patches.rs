@@ -11,7 +11,7 @@ use salve_core::sealed_path::SealedPath;
 use super::files::failed;
 use super::remedies::{Offer, RemedyWay, SURE};
 use crate::project::Project;
-use crate::workspace::{FileChange, Moment, Name, Workspace, WorkspaceError};
+use crate::workspace::{FileChange, Moment, Name, PrivateLayer, Workspace, WorkspaceError};
 
 /// The longest patch that is remembered.
 const LONGEST: usize = 64 << 10;
@@ -80,7 +80,24 @@ fn name(what: &str, files: &[FileChange]) -> String {
     }
 }
 
-/// Applies a patch and returns what came of it.
+/// Applies a patch in a private layer and returns what came of it.
+pub fn apply_in(
+    project: &Project,
+    layer: &PrivateLayer,
+    patch: &[u8],
+    scrubber: &Scrubber,
+) -> EffectReport {
+    let workspace = match Workspace::open(project) {
+        Ok(workspace) => workspace,
+        Err(error) => return failed(scrubber, &error),
+    };
+    match workspace.apply_in(layer, patch) {
+        Ok(()) => EffectReport::Done,
+        Err(error) => failed(scrubber, &error),
+    }
+}
+
+/// Applies a patch to the tree itself and returns what came of it.
 pub fn apply(project: &Project, patch: &[u8], scrubber: &Scrubber) -> EffectReport {
     let workspace = match Workspace::open(project) {
         Ok(workspace) => workspace,

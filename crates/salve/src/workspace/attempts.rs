@@ -6,7 +6,7 @@ use salve_core::event::Scope;
 use salve_core::id::IncidentId;
 
 use super::error::{RestoreError, WorkspaceError};
-use super::give::{Give, RestoreSummary};
+use super::give::RestoreSummary;
 use super::layer::TakeOverError;
 use super::name::{Moment, Name};
 use super::oid::Oid;
@@ -121,24 +121,6 @@ impl Workspace {
             self.take_back_changes(&[change])?;
             // A person who undoes the rest, and takes that back, does not mean this one.
             rename(self, change.after, change.before.at(Moment::InLayer))?;
-        }
-        Ok(())
-    }
-
-    /// Gives all files back as they were before an attempt of which nobody saw what it left: only the
-    /// whole state from before is known.
-    ///
-    /// # Errors
-    ///
-    /// When the files cannot be changed.
-    pub fn restore_unmeasured(&self, attempt: Name) -> Result<(), RestoreError> {
-        let names = self.names(attempt.incident)?;
-        let is_measured =
-            |name: &Name| name.attempt == attempt.attempt && name.moment != Moment::Before;
-        if !names.iter().any(is_measured)
-            && let Some(before) = self.load(attempt)?
-        {
-            self.restore(&before, Give::All)?;
         }
         Ok(())
     }

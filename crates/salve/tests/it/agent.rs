@@ -96,36 +96,41 @@ fn without_an_agent_the_server_is_restarted_and_nothing_is_credited() {
     assert_eq!(run.end().1, want);
 }
 
-/// **Invariant:** What an agent changed and did not help is undone; a person's edits stay.
+/// **Invariant:** What changed while somebody's own agent repaired stays until a person takes it back: nobody
+/// can tell whose edits they are.
 #[test]
-fn a_repair_that_makes_it_worse_is_undone_before_the_next_and_a_persons_edits_stay() {
+fn what_changed_while_a_session_repaired_stays_and_is_told_with_the_way_back() {
     let bench = Bench::new();
     bench.project.write("notes.txt", "first\n");
     let mut run = bench.dev(&[]);
     run.until("awaiting_agent");
-    let mut client = Client::hello(&bench.project, "claude-code");
+    let mut client = Client::hello_of_another(&bench.project, "claude-code");
     let task = take_up(&mut client);
-    bench.project.write("app.sh", "echo 'TypeError: worse' >&2\necho x >> ran\nexit 2\n");
-    bench.project.write("added.js", "new\n");
-    // The server waits for its person's edit, so that it comes after the change was measured.
+    let worse = "echo 'TypeError: worse' >&2\necho x >> ran\nexit 2\n";
+    bench.project.write("app.sh", worse);
+    bench.project.write("notes.txt", "typed meanwhile\n");
     mark(&mut client, &task["repairId"], "agent_wrote_files", Some((2, 3)));
-    run.until("ready_to_restart");
-    bench.project.write("notes.txt", "second\n");
     run.until("failed");
     run.until("awaiting_agent");
-    assert_eq!(
-        (bench.read("app.sh").as_str(), bench.read("notes.txt").as_str()),
-        (BROKEN, "second\n")
-    );
-    assert!(!bench.project.dir().join("added.js").exists());
+    assert_eq!(bench.read("app.sh"), worse, "it is not undone in the person's back");
+    assert_eq!(bench.read("notes.txt"), "typed meanwhile\n");
+    let noted = format!("{:?}", bench.kind("noted"));
+    let words = "these files changed while it was repaired: app.sh, notes.txt; they stay";
+    assert!(noted.contains(words) && noted.contains("`salve undo heal-"), "{noted}");
     let task = repair(&bench, &mut client);
     assert_eq!(task["attempt"], 2);
     assert!(task["keyLine"].as_str().unwrap().contains("worse"), "{task}");
     run.until("recovered");
+    assert_eq!((bench.read("app.sh").as_str(), run.end().0), (MENDED, Some(130)));
+    bench.project.write("later.txt", "typed later\n");
+    let id = bench.incidents()[0].to_string();
+    let undone = bench.project.run(&["undo", &id]);
+    assert!(undone.status.success(), "{undone:?}");
     assert_eq!(
         (bench.read("app.sh").as_str(), bench.read("notes.txt").as_str()),
-        (MENDED, "second\n")
+        (BROKEN, "first\n")
     );
+    assert_eq!(bench.read("later.txt"), "typed later\n");
 }
 
 #[test]
@@ -312,7 +317,7 @@ fn a_person_calls_a_repair_off_while_an_agent_is_waited_for() {
     let aborted = bench.project.run(&["abort", &id]);
     assert!(aborted.status.success(), "{aborted:?}");
     run.until("aborted");
-    assert_eq!(bench.read("app.sh"), BROKEN, "what was unproven is undone");
+    assert_eq!(bench.read("app.sh"), "half done", "whose work it is nobody can tell");
     let ordered = bench.kind("ordered");
     assert!(matches!(ordered[0].event, Event::Incident(IncidentEvent::Ordered { .. })));
 }

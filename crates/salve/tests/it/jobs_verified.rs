@@ -22,10 +22,11 @@ fn what_a_steps_agent_writes_outside_of_its_workspace_goes_nowhere() {
         &works,
         "agent.sh",
         &format!(
-            "cat > /dev/null; echo x > \"$HOME/other.txt\"; echo x >> ../../../../a.txt\n\
-             echo x >> ../state.json; echo x > ../store.git/HEAD; echo x > ../../../salve.db\n\
-             echo x > /var/tmp/salve-step-$$-x; kill -9 {}\n\
+            "cat > /dev/null; echo x > \"$HOME/other.txt\"; echo x > /var/tmp/salve-step-$$-x\n\
+             for file in '{0}'/a.txt '{0}'/.salve/salve.db '{0}'/.salve/jobs/*/state.json \
+             '{0}'/.salve/jobs/*/store.git/HEAD; do echo x >> \"$file\"; done; kill -9 {1}\n\
              git -c user.name=a -c user.email=a@b commit -qam own --allow-empty; echo made > made.txt\n",
+            works.project.dir().canonicalize().unwrap().display(),
             std::process::id()
         ),
     );
@@ -36,12 +37,12 @@ fn what_a_steps_agent_writes_outside_of_its_workspace_goes_nowhere() {
     let mut command = works.command(&["run", "job.toml"]);
     let visit = Visit::of(&command.env_remove("SALVE_AGENT_STATE_DIRS").output().unwrap());
     assert_eq!(visit.code, Some(0), "{}", visit.said);
-    assert_eq!(works.file("workspace/made.txt"), "made\n");
+    assert_eq!(fs::read_to_string(works.workspace().join("made.txt")).unwrap(), "made\n");
     assert_eq!(fs::read_to_string(works.project.dir().join("a.txt")).unwrap(), "one\n");
     assert!(!works.project.home().join("other.txt").exists());
     assert_eq!(fs::read_dir("/var/tmp").unwrap().count(), before);
     assert!(works.json("state.json").is_object(), "nothing is appended to it");
-    assert_ne!(works.file("store.git/HEAD"), "x\n");
+    assert!(!works.file("store.git/HEAD").contains('x'));
     assert_eq!(works.salve(&["jobs"]).code, Some(0), "the journal can be read");
 }
 

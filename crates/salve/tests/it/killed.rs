@@ -128,13 +128,12 @@ fn worsen(bench: &Bench, attempts: u32, phase: &str) {
 }
 
 #[test]
-fn a_failed_attempt_is_undone_by_whoever_comes_next() {
+fn what_a_session_left_of_a_failed_attempt_stays_for_whoever_comes_next() {
     let bench = Bench::new();
-    let broken = bench.read("app.sh");
     worsen(&bench, 1, "failed");
     let mut run = bench.dev(&[]);
     run.until("awaiting_agent");
-    assert_eq!(bench.read("app.sh"), broken);
+    assert_eq!(bench.read("app.sh"), "echo 'TypeError: 1' >&2\nexit 2\n");
     run.end();
     heal(&bench, "failed");
 }
@@ -142,9 +141,7 @@ fn a_failed_attempt_is_undone_by_whoever_comes_next() {
 #[test]
 fn the_cooldown_outlives_a_kill() {
     let bench = Bench::new();
-    let broken = bench.read("app.sh");
     worsen(&bench, 2, "exhausted");
-    assert_eq!(bench.read("app.sh"), broken);
     // Only what no person started is held to it.
     let (code, phases) = bench.dev(&[("SALVE_AGENT", "test")]).wait();
     assert_eq!((code, phases), (Some(3), vec!["crash_detected".into(), "aborted".into()]));

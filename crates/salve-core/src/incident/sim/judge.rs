@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{DueEffect, Incident};
+use super::super::{DueEffect, Incident, Trial, TrialReach};
 use crate::event::{
     Actor, Authority, Digest, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome,
     Process, Proof, RemedyVerdict, Resource, SubjectKind,
@@ -286,11 +286,16 @@ impl Judge {
 
     /// Compares the state before and after an entry that was taken in.
     pub(super) fn took(
-        &self,
+        &mut self,
         entry: &Entry,
         before: &Incident,
         after: &Incident,
     ) -> Result<(), Broken> {
+        let is_cut = |trial: &Trial| trial.reach == TrialReach::Unsure && !trial.is_attributable();
+        if after.trial().is_some_and(is_cut) {
+            // It may be anybody's by now, and is left to a person.
+            self.dirty = false;
+        }
         let refill = matches!(entry.event, Event::Incident(IncidentEvent::Refilled { .. }))
             && entry.by.person().is_some();
         for resource in Resource::ALL {

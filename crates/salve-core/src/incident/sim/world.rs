@@ -347,7 +347,8 @@ impl World {
         self.counts.effects += 1;
         let report = luck::report(&mut self.rng, run.what);
         let edits = self.truth.trial().is_some_and(|trial| {
-            trial.remedy.undo == Undo::Snapshot && trial.reach != TrialReach::InLayer
+            let is_there = trial.reach != TrialReach::InLayer && trial.is_attributable();
+            trial.remedy.undo == Undo::Snapshot && is_there
         });
         self.judge.did(run, &report, edits)?;
         if self.dies(who, Instant::AfterActing) {
@@ -362,10 +363,10 @@ impl World {
         Ok(())
     }
 
-    /// Tells whether the agent that is about to start works in a private layer.
+    /// Tells whether the agent or the patch that is about to work does so in a private layer.
     fn lays_a_layer(&mut self, run: DueEffect) -> bool {
-        let is_agent = self.truth.trial().is_some_and(|t| t.remedy.kind == RemedyKind::Agent);
-        is_agent && matches!(run.what, Effect::Apply { .. }) && self.rng.chance(60)
+        let edits = self.truth.trial().is_some_and(|trial| trial.remedy.kind.edits());
+        edits && matches!(run.what, Effect::Apply { .. }) && self.rng.chance(60)
     }
 
     /// Brings a result home: perhaps twice, perhaps after its process is gone.

@@ -232,6 +232,24 @@ fn the_second_remedy_runs_after_the_first_is_undone() {
     );
 }
 
+/// **Invariant:** What may be somebody else's work stays until a person takes it back.
+#[test]
+fn what_an_agent_leaves_in_the_workspace_itself_stays_until_a_person_takes_it_back() {
+    let plan = [(Agent, Allow), (Command, Allow)];
+    let acts = [Works, Works, Is(1, 3), Breaks(1, "x"), Works, Works, Found(Proof::Proven)];
+    let want = "snapshot apply-a measure verify snapshot apply-b verify recovered(proven)";
+    check(policy(), &plan, &acts, want);
+    let acts = [Works, Works, Is(9, 3), Says(false), Works];
+    let want = "snapshot apply-a measure changetoolarge rollback-attempt givenup";
+    check(policy(), &[(Agent, Allow)], &acts, want);
+    // What lies above it cannot be undone as one, but each attempt of Salve's own is.
+    let policy = IncidentPolicy { catastrophe_after: Some(2), ..policy() };
+    let acts = [Works, Works, Is(1, 3), Breaks(1, "x"), Works, Works, Breaks(1, "x"), Works];
+    let want = "snapshot apply-a measure verify snapshot apply-b verify rollback-attempt \
+                nothingleft waits";
+    check(policy, &plan, &acts, want);
+}
+
 #[test]
 fn a_remedy_that_fails_or_hangs_is_undone_unverified() {
     for act in [Fails, Hangs] {

@@ -122,10 +122,12 @@ fn of_event(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
             repairing(view)
         }
         Event::Incident(IncidentEvent::Requested { what: Effect::VerifyInLayer, .. }) => {
-            news("checking", "the change in the agent's private layer, then without it".into())
+            news("checking", "the change in its private layer, then without it".into())
         }
         Event::Incident(IncidentEvent::Requested { what: Effect::TakeOver, .. }) => {
-            news("bringing", "the change into your files".into())
+            let measured = view.incident().trial().and_then(|trial| trial.measured);
+            let is_any = measured.is_none_or(|measured| measured.files != Some(0));
+            is_any.then(|| TerminalLine::new(Grade::News, "bringing", "the change into your files"))
         }
         Event::Incident(IncidentEvent::Finished {
             report: EffectReport::Failed { reason, .. },

@@ -75,7 +75,7 @@ pub(super) struct CaseWork {
     pub(super) reruns: u32,
     /// The agents that were called.
     pub(super) agents: AgentTurns,
-    /// The private layer of the present attempt's agent, while it is needed.
+    /// The private layer of the present attempt, while it is needed.
     pub(super) layer: Option<Arc<PrivateLayer>>,
     /// What those who listen were asked.
     pub(super) team: TeamCall,

@@ -4,12 +4,14 @@
 //! left where a repair may have changed files.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
 use salve_core::event::{
     Authority, ChangedFile, EffectReport, Event, IncidentEvent, NoteEvent, Scope,
 };
-use salve_core::incident::{DueEffect, Incident, TrialReach};
+use salve_core::id::IncidentId;
+use salve_core::incident::{DueEffect, Incident};
 
 use super::breakers;
 use super::case::Case;
@@ -21,7 +23,7 @@ use crate::heal::remedies::RemedyWay;
 use crate::heal::run_base::RunBase;
 use crate::heal::{layers, patches, spawn_thread};
 use crate::store::StoreError;
-use crate::workspace::Measured;
+use crate::workspace::{FileChange, LayerError, Measured};
 
 /// Runs the effects of one incident.
 pub(super) struct EffectRunner<'r, 'a> {
@@ -83,6 +85,12 @@ impl EffectRunner<'_, '_> {
         if left.files.is_empty() {
             return case.catch_up(self.base);
         }
+        if case.trial().is_some_and(|trial| !trial.is_attributable()) {
+            let words = left_words("while it was repaired", &left.files, incident);
+            self.base.note(case.name(), &words);
+            let text = self.base.writer.scrubber.scrub(&words);
+            self.base.writer.add(incident, Event::Note(NoteEvent::Noted { text }))?;
+        }
         case.work.changed = true;
         case.work.written.paths.extend(left.files.iter().map(|file| PathBuf::from(&file.path)));
         case.work.agents.has_worked();
@@ -115,16 +123,20 @@ impl EffectRunner<'_, '_> {
     pub(super) fn roll_back(&mut self, scope: Scope) {
         let (project, scrubber) = self.own();
         let name = self.case.snapshot(Scope::Attempt);
-        let reach = self.case.trial().map_or(TrialReach::Untouched, |trial| trial.reach);
         self.aside(move || match name {
-            Some(name) => files::roll_back(&project, name, scope, reach, &scrubber),
+            Some(name) => files::roll_back(&project, name, scope, &scrubber),
             None => files::nothing_there(),
         });
     }
 
     /// Applies a remedy that is a command, a prescription or a patch.
-    pub(super) fn apply(&mut self, what: RemedyWay, on: Authority, place: FailurePlace) {
-        let (project, scrubber) = self.own();
+    pub(super) fn apply(
+        &mut self,
+        what: RemedyWay,
+        on: Authority,
+        place: FailurePlace,
+    ) -> Result<(), StoreError> {
+        let (_, scrubber) = self.own();
         let care = self.base.care.clone();
         match what {
             RemedyWay::Known { command, seconds, dir } => {
@@ -137,9 +149,7 @@ impl EffectRunner<'_, '_> {
             RemedyWay::Playbook(action) => {
                 self.aside(move || cause::carry_out(&action, on, &place, &care, &scrubber));
             }
-            RemedyWay::Patch(patch) => {
-                self.aside(move || patches::apply(&project, &patch, &scrubber))
-            }
+            RemedyWay::Patch(patch) => return self.apply_patch(patch),
             // These are no effects of a thread of its own.
             RemedyWay::Again
             | RemedyWay::SoftReset
@@ -148,6 +158,32 @@ impl EffectRunner<'_, '_> {
             | RemedyWay::Instruction(_)
             | RemedyWay::BySubject => self.aside(|| EffectReport::Done),
         }
+        Ok(())
+    }
+
+    /// Applies a patch in a private layer, as an agent would work; only where nothing can hold one, in the
+    /// tree itself.
+    fn apply_patch(&mut self, patch: Vec<u8>) -> Result<(), StoreError> {
+        let (project, scrubber) = self.own();
+        let laid = self.case.snapshot(Scope::Attempt).map(|name| layers::lay(&project, name));
+        match laid.unwrap_or(Err(LayerError::NothingKept)) {
+            Ok(layer) => {
+                let Some(incident) = self.case.incident().map(Incident::id) else { return Ok(()) };
+                let laid = IncidentEvent::LayerLaid { effect: self.effect.effect };
+                self.base.writer.add(incident, Event::Incident(laid))?;
+                self.case.catch_up(self.base)?;
+                self.case.work.layer = Some(Arc::clone(&layer));
+                self.aside(move || patches::apply_in(&project, &layer, &patch, &scrubber));
+            }
+            Err(LayerError::Unheld) => {
+                self.aside(move || patches::apply(&project, &patch, &scrubber));
+            }
+            Err(error) => {
+                let report = failed(&scrubber, &error);
+                self.aside(|| report);
+            }
+        }
+        Ok(())
     }
 
     /// Runs something that takes time on a thread of its own.
@@ -177,6 +213,16 @@ impl EffectRunner<'_, '_> {
     fn own(&self) -> (crate::project::Project, salve_core::scrub::Scrubber) {
         (self.base.project.clone(), self.base.writer.scrubber.clone())
     }
+}
+
+/// Says which files changed while something was tried beside the user, whose edits nobody can tell apart.
+pub(super) fn left_words(since: &str, files: &[FileChange], incident: IncidentId) -> String {
+    let paths: Vec<String> = files.iter().map(|file| file.path.clone()).collect();
+    let (files, id) = (layers::some(&paths), incident.short());
+    format!(
+        "these files changed {since}: {files}; they stay whether or not it helps, and \
+         `salve undo heal-{id}` takes them back"
+    )
 }
 
 fn left_by(measured: Measured) -> StateLeft {

@@ -1,20 +1,23 @@
 //! Going on with what an earlier run of Salve left.
 
-use salve_core::event::{EffectReport, Event, IncidentEvent, Symptom, variables_in_force};
+use salve_core::event::{
+    EffectReport, Event, IncidentEvent, NoteEvent, RemedyKind, Scope, Symptom, variables_in_force,
+};
 use salve_core::id::IncidentId;
-use salve_core::incident::{Incident, IncidentMove, OwnerState, Phase};
+use salve_core::incident::{Incident, IncidentMove, OwnerState, Phase, TrialReach};
 use salve_core::playbook::SetVariable;
 use salve_core::repair::evidence_path;
 use salve_core::scrub::Scrubbed;
 
 use super::case::Case;
+use super::effects::left_words;
 use super::table::IncidentTable;
 use crate::files::{FileKind, read_text};
 use crate::heal::Wrote;
 use crate::heal::cause::Evidence;
-use crate::heal::failure_log;
 use crate::heal::run_base::RunBase;
 use crate::heal::run_environment::EnvironmentChange;
+use crate::heal::{failure_log, files};
 use crate::process;
 use crate::store::StoreError;
 
@@ -78,6 +81,7 @@ impl IncidentTable<'_, '_> {
                 }
             }
         }
+        self.tell_cut_short(at)?;
         let (subjects, mut context) = self.split();
         subjects.resumed(at, &mut context)?;
         self.settle()?;
@@ -98,6 +102,32 @@ impl IncidentTable<'_, '_> {
             self.say_as(at, &person, vec![resolved])?;
         }
         self.settle().map(drop)
+    }
+}
+
+impl IncidentTable<'_, '_> {
+    /// Says which files changed since a command began that a kill cut short: they are not undone, for the
+    /// user may have edited them meanwhile.
+    fn tell_cut_short(&mut self, at: usize) -> Result<(), StoreError> {
+        let case = &self.cases[at];
+        let (Some(incident), Some(trial)) = (case.incident().map(Incident::id), case.trial())
+        else {
+            return Ok(());
+        };
+        // An agent's change is measured next, and told then.
+        let is_cut = trial.reach == TrialReach::Unsure && !trial.is_attributable();
+        if !is_cut || trial.remedy.kind == RemedyKind::Agent {
+            return Ok(());
+        }
+        let since = format!("since `{}` began, which was cut short", trial.remedy.text);
+        let Some(name) = case.snapshot(Scope::Attempt) else { return Ok(()) };
+        let found = files::look(&self.base.project, name).ok().flatten();
+        let Some(found) = found.filter(|found| !found.files.is_empty()) else { return Ok(()) };
+        let words = left_words(&since, &found.files, incident);
+        self.base.note(case.name(), &words);
+        let text = self.base.writer.scrubber.scrub(&words);
+        self.base.writer.add(incident, Event::Note(NoteEvent::Noted { text }))?;
+        self.cases[at].catch_up(self.base)
     }
 }
 

@@ -653,8 +653,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
                     self.set_environment(at, effect, action)?;
                 }
                 let place = self.subjects.place(at, self.base);
-                self.effect_runner(at, effect).apply(what, on, place);
-                return Ok(());
+                return self.effect_runner(at, effect).apply(what, on, place);
             }
             None => {
                 let reason = Scrubbed::literal("what it would do is no longer known");

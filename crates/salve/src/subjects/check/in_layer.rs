@@ -100,7 +100,7 @@ impl Prover<'_, '_, '_> {
 
     /// Lets the change show what it does where the user works: in the layer that cannot be seen.
     fn go_on_unseen(&mut self, why: &str) -> LayerVerdict<'static> {
-        let text = format!("it could not be checked in the agent's private layer: {why}");
+        let text = format!("it could not be checked in the private layer: {why}");
         self.context.note(ONLY, &text);
         self.context.finish(ONLY, self.effect, EffectReport::Done);
         LayerVerdict::Told

@@ -11,8 +11,10 @@ mod tests;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs;
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use salve_core::sealed_path::SealedPath;
@@ -20,6 +22,7 @@ use salve_core::sealed_path::SealedPath;
 use super::error::{RestoreError, WorkspaceError};
 use super::git::{Git, pipe, quote};
 use super::keep;
+use super::layer::PrivateLayer;
 use super::measure::{self, FileChange, NamedTree};
 use super::plan::{self, Again, RestoreExtent};
 use super::restore::{self, LayPlace};
@@ -111,6 +114,42 @@ impl Workspace {
         let (path, source) = (show(&stop.path), stop.source);
         Err(PatchError::Apply(RestoreError::Partly { path, source, back }))
     }
+}
+
+impl Workspace {
+    /// Applies a patch in a private layer; the tree is as it was.
+    pub fn apply_in(&self, layer: &PrivateLayer, patch: &[u8]) -> Result<(), PatchError> {
+        let trial = trial(self, patch)?;
+        let staged = ScratchDir::make(&layer.staging(&self.state_dir))?;
+        let (mut gone, mut written) = (Vec::new(), Vec::new());
+        for path in trial.before.differing(&trial.after) {
+            match trial.after.items.get(&path) {
+                Some(item) => {
+                    lay_out(&trial.store, item, &staged.dir().join(&path))?;
+                    written.push(path);
+                }
+                None => gone.push(path),
+            }
+        }
+        // A file may take the place of a directory that goes.
+        let paths: Vec<Rel> = gone.into_iter().chain(written).collect();
+        Ok(layer.exchange(staged.dir(), &paths)?)
+    }
+}
+
+/// Writes a file or a link as it is to be.
+fn lay_out(store: &Git, item: &TreeItem, place: &Path) -> Result<(), WorkspaceError> {
+    let io = || WorkspaceError::io(place);
+    let parent = place.parent().unwrap_or(place);
+    fs::create_dir_all(parent).map_err(WorkspaceError::io(parent))?;
+    keep::contents(store, &[item.oid], |_, content| {
+        if item.kind == Kind::Link {
+            return symlink(OsStr::from_bytes(content), place).map_err(io());
+        }
+        fs::write(place, content).map_err(io())?;
+        let permissions = fs::Permissions::from_mode(u32::from(item.permissions));
+        fs::set_permissions(place, permissions).map_err(io())
+    })
 }
 
 /// Tries a patch on copies of the files it names.
