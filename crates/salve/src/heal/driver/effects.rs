@@ -192,8 +192,7 @@ impl EffectRunner<'_, '_> {
         let changes = self.case.changed_by(self.effect);
         self.spawn(move || {
             let report = work();
-            // With the state it left kept, undoing it spares what others edit from here on;
-            // without, all goes back.
+            // With the state it left kept, undoing it spares what others edit from here on.
             let found = changes.and_then(|name| files::look(&project, name).ok().flatten());
             (report, found.map(left_by))
         });
