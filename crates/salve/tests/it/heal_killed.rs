@@ -116,9 +116,12 @@ fn a_yes_runs_again_what_a_kill_cut_short() {
     wait_for("the command", || ward.project.dir().join("ran").exists());
     kill(&mut salve);
     ward.project.write("../go", "");
+    ward.project.write("mine.txt", "typed since\n");
     ward.heal(&check).expect(3, &["salve approve", "touch cured"]);
     assert!(!ward.project.dir().join("cured").exists(), "nobody said yes yet");
     assert!(ward.salve(&["approve"]).contains("said yes"));
     ward.heal(&check).expect(0, &["healed"]);
-    assert_eq!(ward.read("ran"), "once\n", "what the first one left was undone");
+    // Nobody knows any more what the first one left and what the user wrote.
+    assert_eq!(ward.read("ran"), "once\nonce\n");
+    assert_eq!(ward.read("mine.txt"), "typed since\n");
 }
