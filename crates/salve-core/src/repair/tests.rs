@@ -51,7 +51,6 @@ fn fail(story: &mut TestIncident) {
     let again = Symptom { exit: Some(Exit::Signal(9)), ..symptom(2, "other") };
     let report = EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
     story.finish(Effect::Verify, report);
-    story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
 }
 
 fn size(files: u32, lines: u32) -> Change {
@@ -359,7 +358,6 @@ fn the_notices_of_a_hopeless_repair_have_the_specs_words() {
         let report =
             EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
         story.finish(Effect::Verify, report);
-        story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
     }
     story.run();
     let told = told(&story);
@@ -590,7 +588,6 @@ fn an_agent_that_salve_starts_is_told_what_failed_before() {
         symptom: Some(Box::new(Symptom { exit: Some(Exit::Code(1)), ..symptom(1, "tree") })),
     };
     story.finish(Effect::Verify, again);
-    story.finish(Effect::RollBack(crate::event::Scope::Attempt), EffectReport::Done);
     await_agent(&mut story);
     let view = IncidentView::of(story.journal.clone()).unwrap();
     let told = earlier(&view).map(|one| (one.attempt, one.what.to_string()));

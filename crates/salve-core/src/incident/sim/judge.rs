@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use super::super::{DueEffect, Incident, Trial, TrialReach};
+use super::super::{DueEffect, Incident, Phase, Trial, TrialGround};
 use crate::event::{
     Actor, Authority, Digest, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome,
     Process, Proof, RemedyVerdict, Resource, SubjectKind,
@@ -291,9 +291,11 @@ impl Judge {
         before: &Incident,
         after: &Incident,
     ) -> Result<(), Broken> {
-        let is_cut = |trial: &Trial| trial.reach == TrialReach::Unsure && !trial.is_attributable();
-        if after.trial().is_some_and(is_cut) {
-            // It may be anybody's by now, and is left to a person.
+        let is_heir = matches!(entry.event, Event::Incident(IncidentEvent::Claimed { .. }));
+        let applied = matches!(before.phase(), Phase::Doing { what: Effect::Apply { .. }, .. });
+        let is_there = |trial: &Trial| trial.ground == TrialGround::Workspace;
+        if is_heir && applied && before.trial().is_some_and(is_there) {
+            // A kill cut it short: it may be anybody's by now, and is left to a person.
             self.dirty = false;
         }
         let refill = matches!(entry.event, Event::Incident(IncidentEvent::Refilled { .. }))
