@@ -235,6 +235,11 @@ impl AgentRunner<'_, '_> {
         if listens && !self.was_ignored()? && (is_taken_up || !self.is_overdue()) {
             return Ok(look_again());
         }
+        self.call(effect, manner)
+    }
+
+    /// Starts one of our agents, unless that is of no use.
+    fn call(&mut self, effect: DueEffect, manner: AgentManner) -> Result<AgentStep, StoreError> {
         if self.case.work.agents.is_out && !has_new_word(self.base, self.case)? {
             let reason = Scrubbed::literal("whoever listened has left, and the agent cannot work");
             return Ok(AgentStep::Finish(effect, EffectReport::failed(reason)));

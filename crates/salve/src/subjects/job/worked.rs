@@ -11,7 +11,7 @@ use super::attempt::{StepWorked, WorkResult};
 use super::course::{JobCourse, now_of};
 use super::valid::{NamedAgent, StepSpec};
 use super::{JobError, JobNews};
-use crate::agent::{Activity, AgentBounds, AgentEvent, EditReach, End, Ending, Task};
+use crate::agent::{Activity, AgentBounds, AgentEvent, AgentGround, EditReach, End, Ending, Task};
 use crate::heal::agents::{no_price_words, words};
 use crate::heal::running_agent::{AgentStart, NotStarted, release, start_agent};
 use crate::heal::{RunBase, layers, millis};
@@ -75,13 +75,9 @@ impl JobCourse<'_, '_> {
         spec: &StepSpec,
         errand: StepErrand<'_>,
     ) -> Result<ErrandEnd, JobError> {
-        let plan = match (self.parts.planner)(errand.agent) {
-            Ok(plan) => plan,
-            Err(text) => return Ok(ErrandEnd::NotStarted(text)),
-        };
-        let mode = self.parts.live.current().settings.recovery.sandbox.mode;
-        let ground = match layers::hold(self.parts.workspace.root(), mode) {
-            Ok(ground) => ground,
+        let ready = (self.parts.planner)(errand.agent).and_then(|plan| Ok((plan, self.ground()?)));
+        let (plan, ground) = match ready {
+            Ok(ready) => ready,
             Err(text) => return Ok(ErrandEnd::NotStarted(text)),
         };
         let task = Task {
@@ -132,13 +128,18 @@ impl JobCourse<'_, '_> {
                 hired.stop();
             }
         };
-        let left = release(&mut self.parts.live, hired.guard, base.writer.now())?;
-        if let Some(text) = left {
+        if let Some(text) = release(&mut self.parts.live, hired.guard, base.writer.now())? {
             self.note(base, &text);
         }
         let own = Amounts { wall_ms: millis(ending.took), ..ending.spent };
         let (name, spent) = (plan.name, errand.before.plus(own));
         Ok(ErrandEnd::Ended { name, ending, said, spent })
+    }
+
+    /// Returns what an agent works on, or why it is not let in.
+    fn ground(&self) -> Result<AgentGround, String> {
+        let mode = self.parts.live.current().settings.recovery.sandbox.mode;
+        layers::hold(self.parts.workspace.root(), mode)
     }
 
     /// Shows what an agent is doing.
