@@ -578,7 +578,7 @@ fn an_agent_that_salve_starts_is_told_what_failed_before() {
     await_agent(&mut story);
     story
         .salve(Event::Incident(IncidentEvent::Finished {
-            effect: 7,
+            effect: 6,
             report: EffectReport::NoAgent,
         }))
         .unwrap();
