@@ -12,6 +12,7 @@ pub mod earned;
 pub mod event;
 pub mod fingerprint;
 pub mod gate;
+pub mod hidden_char;
 pub mod id;
 pub mod incident;
 pub mod iteration;

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Record, RemedyTrial, RememberedRemedy};
 use crate::class::Class;
+use crate::event::Proof;
 use crate::fingerprint::Fingerprint;
 use crate::id::Signature;
 use crate::scrub::{Scrubbed, Scrubber};
@@ -58,7 +59,36 @@ pub struct TriedRemedy {
     pub outcomes: Vec<RemedyTrial>,
 }
 
+/// On whose word a remedy is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RemedyWord {
+    /// Salve saw it heal.
+    Seen,
+    /// Somebody taught it.
+    Taught,
+    /// Nobody's but that of a file in the project, which came with a repository or which any program
+    /// may have written.
+    File,
+}
+
 impl TriedRemedy {
+    /// Who brought what only a file of the project says.
+    pub const BY_FILE: &str = "healing-patterns.json";
+
+    /// Returns on whose word it is known. What a file says of outcomes names no incident.
+    pub fn word(&self) -> RemedyWord {
+        let is_seen =
+            |outcome: &RemedyTrial| outcome.incident.is_some() && outcome.proof == Proof::Proven;
+        if self.outcomes.iter().any(is_seen) {
+            RemedyWord::Seen
+        } else if self.by.as_str() == Self::BY_FILE {
+            RemedyWord::File
+        } else {
+            RemedyWord::Taught
+        }
+    }
+
     /// The most outcomes kept in full; the record counts the rest.
     pub const KEPT: usize = 32;
 
@@ -115,10 +145,13 @@ impl Knowledge {
         }
     }
 
-    /// Takes in a remedy that nobody has tried; a known one is left as it is.
+    /// Takes in a remedy that nobody has tried; of a known one only who answers for it may change,
+    /// from a file of the project to somebody.
     pub fn teach(&mut self, remedy: RememberedRemedy, at: Timestamp, by: Scrubbed) {
-        if self.find(&remedy).is_none() {
-            self.remedies.push(TriedRemedy::taught(remedy, at, by));
+        match self.remedies.iter_mut().find(|tried| tried.remedy == remedy) {
+            Some(tried) if tried.by.as_str() == TriedRemedy::BY_FILE => tried.by = by,
+            Some(_) => {}
+            None => self.remedies.push(TriedRemedy::taught(remedy, at, by)),
         }
     }
 }

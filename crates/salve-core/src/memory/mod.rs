@@ -21,7 +21,7 @@ pub mod usage;
 
 pub use confidence::Confidence;
 pub use edit::{KnowledgeChange, KnowledgeEdit};
-pub use knowledge::{Knowledge, RememberedFailure, TriedRemedy};
+pub use knowledge::{Knowledge, RemedyWord, RememberedFailure, TriedRemedy};
 pub use merge::merge;
 pub use rank::{Choice, Ranked, rank};
 pub use record::{Record, RecordStanding, RemedyTrial};

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Confidence, Knowledge, Record, RecordStanding, RememberedKind, RememberedRemedy, TriedRemedy,
+    Confidence, Knowledge, Record, RecordStanding, RemedyWord, RememberedKind, RememberedRemedy,
+    TriedRemedy,
 };
 use crate::event::RemedyOrigin;
 
@@ -22,6 +23,8 @@ pub struct Ranked {
     pub standing: RecordStanding,
     /// How sure it is to heal.
     pub confidence: Confidence,
+    /// On whose word it is known.
+    pub word: RemedyWord,
 }
 
 /// What memory says about one failure.
@@ -81,6 +84,7 @@ fn judge(tried: &TriedRemedy, origin: RemedyOrigin, now: Timestamp) -> Ranked {
         record,
         standing: record.standing(),
         confidence: record.confidence(now),
+        word: tried.word(),
     }
 }
 

@@ -4,6 +4,9 @@
 //! goes to the one whose matter it is, as it is. A tool or prompt gets its server's name in front
 //! only where two servers have one of the same name. Requests of servers get ids of their own, since
 //! each server counts for itself.
+//!
+//! **Invariant:** no server answers what another one was asked, nor has a tool under a name that
+//! begins with another one's.
 
 mod merge;
 mod message;
@@ -297,9 +300,11 @@ impl ServerSwitch {
                 if self.gathering.contains_key(&id) {
                     return self.gathered(&id, at, &message);
                 }
-                if self.routed.get(&id) == Some(&at) {
-                    self.routed.remove(&id);
+                // A server answers what it was asked, and nothing in another one's name.
+                if self.routed.get(&id) != Some(&at) {
+                    return Vec::new();
                 }
+                self.routed.remove(&id);
                 pass()
             }
             (None, None) => pass(),

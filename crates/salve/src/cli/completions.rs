@@ -19,6 +19,6 @@ pub(super) fn run(args: Args, command: &mut Command, out: &Output) -> Result<Exi
     // The generator panics when its writer fails, so it gets one that cannot.
     let mut script = Vec::new();
     generate(args.shell, command, "salve", &mut script);
-    out.stdout().write_all(&script)?;
+    out.exact().write_all(&script)?;
     Ok(Exit::Well)
 }

@@ -59,7 +59,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         ConfigCommand::Check { file } => check(file.as_deref(), out),
         ConfigCommand::Schema { job: true, .. } => print_schema(&job_schema(), out),
         ConfigCommand::Schema { facts: true, .. } => {
-            out.stdout().write_all(FACTS_SCHEMA.as_bytes())?;
+            out.exact().write_all(FACTS_SCHEMA.as_bytes())?;
             Ok(Exit::Well)
         }
         ConfigCommand::Schema { job: false, facts: false } => schema(out),
@@ -260,7 +260,7 @@ fn print_schema(schema: &Json, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
         out.fact(schema)?;
     } else {
-        let mut to = out.stdout();
+        let mut to = out.exact();
         serde_json::to_writer_pretty(&mut to, schema).map_err(std::io::Error::from)?;
         writeln!(to)?;
     }

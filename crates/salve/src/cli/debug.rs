@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anstyle::Style;
 
 use super::events::visible;
-use super::project::{self, kept, locate};
+use super::project::{self, kept_telling, locate};
 use super::{CliError, Exit, Output, config, foundation};
 use crate::learned::Learned;
 use crate::process::keeper;
@@ -41,6 +41,9 @@ pub(super) struct Args {
     /// Arguments of the call that shows whether it helped, as JSON
     #[arg(long, value_name = "JSON", default_value = "{}")]
     args: String,
+    /// Only if the patch is the one whose hash begins so
+    #[arg(long, value_name = "HEX")]
+    only: Option<String>,
     /// Do not ask
     #[arg(long)]
     yes: bool,
@@ -56,7 +59,9 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     if !is_worker && !args.yes && !repair.is_meant(out)? {
         return Ok(Exit::Failed.into());
     }
-    kept(|| repair.carry_out(out))
+    // The worker reads the patch once more: it has to be the one that the person saw.
+    let seen = repair.digest().map(|digest| (apply::SEEN_PATCH, digest.to_string()));
+    kept_telling(seen, || repair.carry_out(out))
 }
 
 fn look(args: &Args, out: &Output) -> Result<Exit, CliError> {

@@ -2,6 +2,7 @@
 
 pub(super) mod agents;
 mod ears;
+mod key_filter;
 mod keys;
 
 use std::ffi::OsString;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use jiff::{Timestamp, tz::TimeZone};
 use salve_core::event::{Draft, Entry, Event, NoteEvent};
+use salve_core::hidden_char::revealed_json;
 use salve_core::id::IncidentId;
 
 use super::{CliError, Exit, Output, project};
@@ -185,13 +186,16 @@ fn show_past(
 
 fn print(entries: &[Entry], out: &Output) -> Result<(), CliError> {
     let zone = TimeZone::system();
+    if out.json() {
+        let mut stdout = out.exact();
+        for entry in entries {
+            writeln!(stdout, "{}", revealed_json(&to_line(entry)))?;
+        }
+        return Ok(stdout.flush()?);
+    }
     let mut stdout = out.stdout();
     for entry in entries {
-        if out.json() {
-            writeln!(stdout, "{}", to_line(entry))?;
-        } else {
-            writeln!(stdout, "{}", text::line(entry, &zone))?;
-        }
+        writeln!(stdout, "{}", text::line(entry, &zone))?;
     }
     Ok(stdout.flush()?)
 }

@@ -147,7 +147,7 @@ fn answer_lines(
     out: &Output,
 ) -> Result<Exit, CliError> {
     let mut input = io::BufReader::new(input);
-    let mut stdout = io::BufWriter::new(out.stdout());
+    let mut stdout = io::BufWriter::new(out.exact());
     let mut exit = Exit::Well;
     let mut raw = Vec::new();
     for number in 1.. {

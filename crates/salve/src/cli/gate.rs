@@ -192,7 +192,7 @@ fn answer_lines(
     out: &Output,
     scrubber: &Scrubber,
 ) -> Result<Exit, CliError> {
-    let mut stdout = io::BufWriter::new(out.stdout());
+    let mut stdout = io::BufWriter::new(out.exact());
     let mut line = Vec::new();
     loop {
         line.clear();

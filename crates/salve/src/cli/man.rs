@@ -16,7 +16,7 @@ pub(super) struct Args {
 /// Writes or prints the pages.
 pub(super) fn run(args: Args, command: Command, out: &Output) -> Result<Exit, CliError> {
     match args.dir {
-        None => clap_mangen::Man::new(command).render(&mut out.stdout())?,
+        None => clap_mangen::Man::new(command).render(&mut out.exact())?,
         Some(dir) => {
             let failed = |e| {
                 CliError::failed(format!("cannot write manual pages to {}", dir.display()))

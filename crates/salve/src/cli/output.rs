@@ -5,6 +5,7 @@ use std::fmt::Display;
 use std::io::{self, Write};
 
 use anstyle::{AnsiColor, Style};
+use salve_core::hidden_char::{revealed, revealed_json};
 use serde::Serialize;
 
 use super::Global;
@@ -32,16 +33,21 @@ impl Output {
         self.global.json
     }
 
-    /// Returns a locked stdout that drops colours where they are not wanted.
+    /// Returns a locked stdout for what people read: it drops colours where they are not wanted, and
+    /// shows what cannot be seen by its number.
     pub fn stdout(&self) -> impl Write {
+        RevealingWriter::new(self.exact())
+    }
+
+    /// Returns a locked stdout for what is taken as it is: scripts, schemas, lines of JSON.
+    pub fn exact(&self) -> impl Write {
         anstream::stdout().lock()
     }
 
     /// Prints `fact` as one line of JSON.
     pub fn fact(&self, fact: &impl Serialize) -> Result<(), CliError> {
-        let mut out = self.stdout();
-        serde_json::to_writer(&mut out, fact).map_err(io::Error::from)?;
-        out.write_all(b"\n")?;
+        let text = serde_json::to_string(fact).map_err(io::Error::from)?;
+        writeln!(self.exact(), "{}", revealed_json(&text))?;
         Ok(())
     }
 
@@ -49,7 +55,7 @@ impl Output {
     pub fn remark(&self, text: impl Display) {
         if !self.global.quiet {
             // A remark that nobody can read is not worth failing for.
-            let _ = writeln!(anstream::stderr().lock(), "{text}");
+            let _ = writeln!(RevealingWriter::new(anstream::stderr().lock()), "{text}");
         }
     }
 
@@ -58,7 +64,7 @@ impl Output {
         if error.is_broken_pipe() {
             return;
         }
-        let mut err = anstream::stderr().lock();
+        let mut err = RevealingWriter::new(anstream::stderr().lock());
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         let _ = writeln!(err, "{red}error:{red:#} {error}");
         let mut cause = error.source();
@@ -73,6 +79,69 @@ impl Output {
     }
 }
 
+/// The styles that Salve gives its words, as the numbers of a terminal's sequence.
+const STYLES: [&str; 13] =
+    ["", "0", "1", "2", "31", "32", "33", "34", "35", "36", "37", "39", "90"];
+
+/// Shows by their numbers what a reader would not see, line by line, but for Salve's own styles.
+struct RevealingWriter<W: Write> {
+    to: W,
+    line: Vec<u8>,
+}
+
+impl<W: Write> RevealingWriter<W> {
+    fn new(to: W) -> Self {
+        Self { to, line: Vec::new() }
+    }
+
+    fn pass_line(&mut self) -> io::Result<()> {
+        let line = std::mem::take(&mut self.line);
+        let text = String::from_utf8_lossy(&line);
+        let mut shown = String::with_capacity(text.len());
+        let mut rest = &*text;
+        while let Some((plain, tail)) = rest.split_once("\u{1b}[") {
+            let style = tail.split_once('m').filter(|(numbers, _)| STYLES.contains(numbers));
+            shown.push_str(&revealed(plain));
+            rest = match style {
+                Some((numbers, after)) => {
+                    shown.extend(["\u{1b}[", numbers, "m"]);
+                    after
+                }
+                None => {
+                    shown.push_str(&revealed("\u{1b}["));
+                    tail
+                }
+            };
+        }
+        shown.push_str(&revealed(rest));
+        self.to.write_all(shown.as_bytes())
+    }
+}
+
+impl<W: Write> Write for RevealingWriter<W> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let whole = bytes.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        if whole > 0 {
+            self.line.extend_from_slice(&bytes[..whole]);
+            self.pass_line()?;
+        }
+        self.line.extend_from_slice(&bytes[whole..]);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.pass_line()?;
+        self.to.flush()
+    }
+}
+
+impl<W: Write> Drop for RevealingWriter<W> {
+    fn drop(&mut self) {
+        // Whoever read it has gone.
+        let _ = self.pass_line();
+    }
+}
+
 /// Says how many of something there are: `1 failure`, `2 failures`.
 pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
     format!("{number} {}", if number == 1 { one } else { many })
@@ -81,6 +150,20 @@ pub(super) fn counted(number: u64, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_salves_own_styles_reach_a_terminal() {
+        let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
+        let mut shown = Vec::new();
+        let mut to = RevealingWriter::new(&mut shown);
+        write!(to, "{red}error:{red:#} a\u{1b}[2J\u{202e}").unwrap();
+        write!(to, "\u{1b}[8mb\u{1b}]52;c;\u{7}\nc\u{9b}").unwrap();
+        drop(to);
+        let want = format!(
+            "{red}error:{red:#} a\\u{{1b}}[2J\\u{{202e}}\\u{{1b}}[8mb\\u{{1b}}]52;c;\\u{{7}}\nc\\u{{9b}}"
+        );
+        assert_eq!(String::from_utf8(shown).unwrap(), want);
+    }
 
     #[test]
     fn one_is_not_many() {

@@ -106,10 +106,19 @@ pub(super) fn presence() -> Presence {
 pub(super) fn kept(
     work: impl FnOnce() -> Result<ExitCode, CliError>,
 ) -> Result<ExitCode, CliError> {
+    kept_telling(None, work)
+}
+
+/// Works under a keeper, which is started if there is none and tells its worker something by a
+/// variable.
+pub(super) fn kept_telling(
+    told: Option<(&str, String)>,
+    work: impl FnOnce() -> Result<ExitCode, CliError>,
+) -> Result<ExitCode, CliError> {
     if keeper::is_worker() {
         return work();
     }
-    keeper::keep(std::env::args_os().skip(1))
+    keeper::keep_telling(std::env::args_os().skip(1), told)
         .map_err(|error| CliError::failed("cannot start the worker").because(error))
 }
 

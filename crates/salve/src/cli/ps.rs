@@ -93,7 +93,7 @@ pub(super) fn again(
     loop {
         if !out.json() {
             // Only where a terminal obeys: elsewhere the screens follow one another.
-            write!(out.stdout(), "\x1b[H\x1b[2J")?;
+            write!(out.exact(), "\x1b[H\x1b[2J")?;
         }
         show(out)?;
         std::thread::sleep(AGAIN);

@@ -161,7 +161,7 @@ fn call_tool(args: &CallArgs, out: &Output) -> Result<Exit, CliError> {
     match tools.call(&args.tool, &arguments, CALL_LIMIT) {
         Ok(value) => {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            writeln!(out.stdout(), "{}", scrubber.scrub(&text).as_str())?;
+            writeln!(out.exact(), "{}", scrubber.scrub(&text).as_str())?;
             Ok(Exit::Well)
         }
         Err(error @ ToolCallError::NoTool(_)) => Err(CliError::usage("there is no such tool")

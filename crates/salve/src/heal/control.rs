@@ -34,6 +34,8 @@ use crate::store::{Store, StoreError, Stream};
 
 /// How often the file is looked at.
 const LOOK: Duration = Duration::from_millis(250);
+/// How many new words are taken at once; a person writes one.
+const MOST_WORDS: usize = 64;
 /// How far two clocks of one system may differ.
 const SLACK: SignedDuration = SignedDuration::from_millis(100);
 /// How many entries back one looks for orders, guards and incidents.
@@ -126,6 +128,11 @@ impl Watch {
         let control = control::read(&text);
         let mut notes: Vec<String> = control.unknown.iter().map(ToString::to_string).collect();
         let news = control::news(&record.words, &control);
+        if news.said.len() > MOST_WORDS {
+            // Each would be an order of the journal, for every incident.
+            let what = "a list of more than 64 new words";
+            return Err(ControlError::Malformed { path, what });
+        }
         let by_agent = may_be_agents(store, changed(&meta), changed(&meta))?;
         let refused = self.heed(store, &news, by_agent, &mut notes)?;
         let lift =

@@ -4,14 +4,16 @@ use salve_core::event::{
     Digest, EffectReport, Judgement, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Repeat, Undo,
 };
 use salve_core::incident::Candidate;
-use salve_core::memory::{Ranked, RememberedKind};
+use salve_core::memory::{Ranked, RemedyWord, RememberedKind, TriedRemedy};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::sealed_path::SealedPath;
 
 use super::files::failed;
 use super::remedies::{Offer, RemedyWay, SURE};
 use crate::project::Project;
-use crate::workspace::{FileChange, Moment, Name, PrivateLayer, Workspace, WorkspaceError};
+use crate::workspace::{
+    FileChange, FileFate, Moment, Name, PrivateLayer, Workspace, WorkspaceError,
+};
 
 /// The longest patch that is remembered.
 const LONGEST: usize = 64 << 10;
@@ -24,15 +26,17 @@ pub fn offers(project: &Project, known: &[Ranked], scrubber: &Scrubber) -> Vec<O
         return Vec::new();
     }
     let Ok(workspace) = Workspace::open(project) else { return Vec::new() };
+    let file = project.learned().join(TriedRemedy::BY_FILE);
+    let brought = if workspace.is_tracked(&file) { Brought::ByRepository } else { Brought::Here };
     let fitting = patches.filter_map(|known| {
         let patch = known.remedy.text.as_str().as_bytes();
         let files = workspace.fits(patch).ok()?;
-        Some(offer(known, &files, scrubber))
+        Some(offer(known, &files, brought, scrubber))
     });
     fitting.collect()
 }
 
-fn offer(known: &Ranked, files: &[FileChange], scrubber: &Scrubber) -> Offer {
+fn offer(known: &Ranked, files: &[FileChange], by: Brought, scrubber: &Scrubber) -> Offer {
     let patch = known.remedy.text.as_str().as_bytes().to_vec();
     let remedy = Remedy {
         kind: RemedyKind::Patch,
@@ -42,14 +46,54 @@ fn offer(known: &Ranked, files: &[FileChange], scrubber: &Scrubber) -> Offer {
         undo: Undo::Snapshot,
         repeat: Repeat::Unsafe,
     };
-    let judgement = Judgement {
-        verdict: RemedyVerdict::Allow,
-        rule: Scrubbed::literal("memory.patch"),
-        reason: Scrubbed::literal("it healed this failure before, fits, and can be undone"),
-    };
+    let judgement = judgement(known, files, by);
     let confidence = (known.confidence.share() * 1_000.0).round() as u16;
     let what = RemedyWay::Patch(patch);
     Offer { candidate: Candidate { remedy, confidence }, judgement, what }
+}
+
+/// Who brought the file of memory that a person may edit and share.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Brought {
+    /// It came with the repository, whoever wrote it there.
+    ByRepository,
+    /// Somebody put it there.
+    Here,
+}
+
+/// Judges a known patch that fits.
+///
+/// What came with a repository is as trustworthy as whoever wrote that, and what makes new files
+/// fits everywhere: what a hostile project had healed by such a patch would be done to every other.
+fn judgement(known: &Ranked, files: &[FileChange], by: Brought) -> Judgement {
+    let is_new = files.iter().any(|file| file.fate == FileFate::Created);
+    let judged = |verdict, rule, reason| Judgement {
+        verdict,
+        rule: Scrubbed::literal(rule),
+        reason: Scrubbed::literal(reason),
+    };
+    let (allow, ask) = (RemedyVerdict::Allow, RemedyVerdict::Ask);
+    match (known.word, known.origin) {
+        (RemedyWord::File, _) if by == Brought::ByRepository => {
+            let reason = "it came with the repository, in .salve/learned/healing-patterns.json; \
+                          nobody has seen it heal here";
+            judged(ask, "memory.file", reason)
+        }
+        (_, RemedyOrigin::User) if is_new => {
+            judged(ask, "memory.new_files", "it is from another project and makes new files here")
+        }
+        (RemedyWord::Seen, _) => {
+            judged(allow, "memory.patch", "it healed this failure before, fits, and can be undone")
+        }
+        (RemedyWord::File, _) => {
+            let reason = ".salve/learned/healing-patterns.json says that it helps, it fits, and can \
+                          be undone";
+            judged(allow, "memory.patch", reason)
+        }
+        (RemedyWord::Taught, _) => {
+            judged(allow, "memory.patch", "it was taught for this failure, fits, and can be undone")
+        }
+    }
 }
 
 /// Returns exactly the patch that a person approved.

@@ -11,7 +11,7 @@ use salve_core::fingerprint::{Hints, sign};
 use salve_core::id::Signature;
 use salve_core::memory::{
     Knowledge, KnowledgeChange, KnowledgeEdit, Ranked, RecordStanding, RemedyTrial,
-    RememberedFailure, RememberedRemedy, rank,
+    RememberedFailure, RememberedRemedy, TriedRemedy, rank,
 };
 use salve_core::scrub::Scrubbed;
 
@@ -93,7 +93,7 @@ impl Learned<'_> {
         for attempt in new.fixes_attempted.iter().filter(|attempt| !was.contains(attempt)) {
             let outcome = RemedyTrial {
                 at,
-                by: Scrubbed::literal("healing-patterns.json"),
+                by: Scrubbed::literal(TriedRemedy::BY_FILE),
                 incident: None,
                 project: Scrubbed::default(),
                 proof: match attempt.result {
@@ -106,7 +106,7 @@ impl Learned<'_> {
             changes.push(KnowledgeChange::Learned { remedy, outcome });
         }
         if let Some(fix) = &new.successful_fix {
-            let by = Scrubbed::literal("healing-patterns.json");
+            let by = Scrubbed::literal(TriedRemedy::BY_FILE);
             changes.push(KnowledgeChange::Taught { remedy: self.remedy(fix), at, by });
         }
         let failure = self.failure_of(self.signature_of(new), new);

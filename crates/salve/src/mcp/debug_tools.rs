@@ -118,7 +118,9 @@ impl RepairTools<'_> {
         } else {
             format!(" --args '{}'", given.replace('\'', r"'\''"))
         };
-        let command = format!("salve debug --apply issue-{}{args}", issue.short());
+        let only: String =
+            team::tool_patch_digest(patch.as_bytes()).to_string().chars().take(12).collect();
+        let command = format!("salve debug --apply issue-{}{args} --only {only}", issue.short());
         let paths: Vec<&str> = files.iter().map(|file| file.path.as_str()).collect();
         Ok(json!({
             "ok": true,

@@ -51,13 +51,25 @@ pub(super) fn has_lost_keeper(process: &Stat) -> bool {
 ///
 /// When there can be no worker.
 pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<ExitCode> {
+    keep_telling(args, None)
+}
+
+/// Like [`keep`], and tells the worker something by a variable: its words have to be the keeper's.
+///
+/// # Errors
+///
+/// When there can be no worker.
+pub fn keep_telling<S: AsRef<OsStr>>(
+    args: impl IntoIterator<Item = S>,
+    told: Option<(&str, String)>,
+) -> io::Result<ExitCode> {
     let me = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(me))?;
     let mut signals =
         SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     let terminal = rustix::termios::tcgetattr(rustix::stdio::stdin()).ok();
     let handle = signals.handle();
-    let mut worker = worker_command(args)?.spawn()?;
+    let mut worker = worker_command(args)?.envs(told).spawn()?;
     let pid = i32::try_from(worker.id()).ok().and_then(Pid::from_raw);
     let forward = std::thread::spawn(move || {
         for origin in signals.forever() {

@@ -9,7 +9,7 @@ use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read as _};
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use uuid::Uuid;
@@ -54,6 +54,22 @@ pub(super) struct Seal {
     /// What stays open below them, for the command's own work.
     pub(super) reopened: Vec<OsString>,
     kept: Vec<(PathBuf, PathOccupant)>,
+    /// The repository, where the kernel does not keep it in its place.
+    repository: Option<DirectoryId>,
+}
+
+/// What tells a directory from every other one, wherever it is moved to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct DirectoryId {
+    device: u64,
+    inode: u64,
+}
+
+impl DirectoryId {
+    fn of(path: &Path) -> Option<Self> {
+        let meta = path.symlink_metadata().ok().filter(fs::Metadata::is_dir)?;
+        Some(Self { device: meta.dev(), inode: meta.ino() })
+    }
 }
 
 /// What stands at a path.
@@ -99,7 +115,8 @@ impl Seal {
     /// Looks at what is sealed in a job's project, and at what is `also` sealed elsewhere.
     pub(super) fn new(job: &SandboxedCommand<'_>, also: Option<&Path>, spaces: Spaces) -> Self {
         let (by_kernel, pinned, reopened, kept) = Default::default();
-        let mut seal = Self { root: job.root.to_path_buf(), by_kernel, pinned, reopened, kept };
+        let (root, repository) = (job.root.to_path_buf(), None);
+        let mut seal = Self { root, by_kernel, pinned, reopened, kept, repository };
         let spaced = spaces != Spaces::None;
         for name in SealedPath::at_root() {
             let path = job.root.join(&name);
@@ -114,6 +131,7 @@ impl Seal {
                 seal.by_kernel.push(path.into_os_string());
             } else if name == ".git" && path.is_dir() && !(link && spaced) {
                 IN_GIT.iter().for_each(|name| seal.keep(path.join(name)));
+                seal.repository = DirectoryId::of(&path);
             } else if name != OWN && !link {
                 seal.keep(path);
             }
@@ -160,29 +178,48 @@ impl Seal {
     ///
     /// When something could not be put back.
     pub(super) fn check(self) -> io::Result<Vec<String>> {
-        let mut broken = Vec::new();
+        let mut broken: Vec<String> = self.return_repository()?.into_iter().collect();
         for (path, before) in &self.kept {
             if before == &PathOccupant::Other || look(path) == *before {
                 continue;
             }
             let name = path.strip_prefix(&self.root).unwrap_or(path);
-            let aside = self.root.join(REFUSED).join(Uuid::new_v4().to_string()).join(name);
-            let refused = self.root.join(REFUSED);
-            if refused.is_symlink() {
-                // It would have us leave what was refused where it is.
-                files::remove(&refused)?;
-            }
-            if let Some(dir) = aside.parent() {
-                files::make_directories(dir)?;
-            }
-            match fs::rename(path, &aside) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                Ok(()) | Err(_) => {}
-            }
+            self.set_aside(path)?;
             put_back(path, before)?;
             broken.push(name.display().to_string());
         }
         Ok(broken)
+    }
+
+    /// Moves what stands at a path to where refused things are, if something does.
+    fn set_aside(&self, path: &Path) -> io::Result<()> {
+        let name = path.strip_prefix(&self.root).unwrap_or(path);
+        let refused = self.root.join(REFUSED);
+        let aside = refused.join(Uuid::new_v4().to_string()).join(name);
+        if refused.is_symlink() {
+            // It would have us leave what was refused where it is.
+            files::remove(&refused)?;
+        }
+        if let Some(dir) = aside.parent() {
+            files::make_directories(dir)?;
+        }
+        match fs::rename(path, &aside) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            Ok(()) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Moves the repository back to its place if it was moved away, perhaps for another one: git
+    /// would run that one's programs. Returns its name if it was.
+    fn return_repository(&self) -> io::Result<Option<String>> {
+        let place = self.root.join(".git");
+        let Some(id) = self.repository.filter(|id| DirectoryId::of(&place) != Some(*id)) else {
+            return Ok(None);
+        };
+        let found = find_directory(&self.root, id).ok_or(io::ErrorKind::NotFound)?;
+        self.set_aside(&place)?;
+        fs::rename(found, &place)?;
+        Ok(Some(".git".to_owned()))
     }
 }
 
@@ -219,6 +256,27 @@ fn sealed_below(root: &Path) -> Vec<PathBuf> {
         }
     }
     found
+}
+
+/// Finds where in the project a directory was moved to, as far as is looked.
+fn find_directory(root: &Path, id: DirectoryId) -> Option<PathBuf> {
+    let mut open = vec![(root.to_path_buf(), 0)];
+    let mut looked = 0;
+    while let Some((dir, depth)) = open.pop() {
+        looked += 1;
+        if looked > MOST_DIRECTORIES {
+            return None;
+        }
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let path = entry.path();
+            match DirectoryId::of(&path) {
+                Some(found) if found == id => return Some(path),
+                Some(_) if depth < DEEPEST => open.push((path, depth + 1)),
+                Some(_) | None => {}
+            }
+        }
+    }
+    None
 }
 
 fn look(path: &Path) -> PathOccupant {
@@ -296,6 +354,21 @@ mod tests {
         assert!(!at("salve.json").exists());
         assert_eq!(fs::read_dir(at(REFUSED)).unwrap().count(), 5, "one of them is empty");
 
+        // Another repository in its place does not stay, whether it is one or only says where one is.
+        for in_its_place in ["file", "directory"] {
+            let seal = Seal::new(&job, None, Spaces::None);
+            fs::create_dir_all(at("src/deep")).unwrap();
+            fs::rename(at(".git"), at("src/deep/old")).unwrap();
+            if in_its_place == "file" {
+                fs::write(at(".git"), "gitdir: evil").unwrap();
+            } else {
+                fs::create_dir(at(".git")).unwrap();
+                fs::write(at(".git/config"), "[core]\nfsmonitor = evil").unwrap();
+            }
+            assert_eq!(seal.check().unwrap(), [".git"], "{in_its_place}");
+            assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "[core]");
+            assert!(at(".git/hooks/pre-commit").exists() && !at("src/deep/old").exists());
+        }
         let quiet = Seal::new(&job, None, Spaces::None);
         fs::write(at("package.json"), "{}").unwrap();
         assert!(quiet.check().unwrap().is_empty());

@@ -8,7 +8,9 @@
 mod tool_patch;
 mod view;
 
-pub use tool_patch::{ProposedToolPatch, RawToolPatch, find_tool_patch, propose_tool_patch};
+pub use tool_patch::{
+    ProposedToolPatch, RawToolPatch, find_tool_patch, propose_tool_patch, tool_patch_digest,
+};
 pub use view::{OpenIncident, OpenIssue, OpenProposal, OpenTeamWork, open};
 
 use jiff::Timestamp;

@@ -3,7 +3,7 @@
 //! **Invariant:** such a patch waits. Only `salve debug --apply`, which a person has to run, takes
 //! it up.
 
-use salve_core::event::{Actor, FixKind};
+use salve_core::event::{Actor, Digest, FixKind};
 use salve_core::id::IssueId;
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::team::{About, RawFix, RawIssue};
@@ -42,6 +42,11 @@ pub struct ProposedToolPatch {
     pub why: Option<Scrubbed>,
     /// Who proposes it.
     pub by: Actor,
+}
+
+/// Returns what tells a patch from every other one, so that a person applies the one they saw.
+pub fn tool_patch_digest(patch: &[u8]) -> Digest {
+    Digest::of(&[b"tool patch", patch])
 }
 
 /// Takes in a patch of a tool's source; nothing is changed by it.

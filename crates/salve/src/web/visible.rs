@@ -4,6 +4,7 @@
 //! that turn the direction of writing and characters without a shape are shown by their numbers.
 
 use maud::{Markup, html};
+use salve_core::hidden_char::is_hidden;
 
 /// Returns text with every character that cannot be seen shown by its number.
 pub(super) fn visible(text: &str) -> Markup {
@@ -40,35 +41,6 @@ fn parts(text: &str) -> Vec<TextPart<'_>> {
         parts.push(TextPart::Plain(rest));
     }
     parts
-}
-
-/// Tells whether a character has no shape of its own, or changes that of others.
-fn is_hidden(c: char) -> bool {
-    if c == '\n' || c == '\t' {
-        return false;
-    }
-    c.is_control()
-        || matches!(
-            c,
-            '\u{00ad}'
-                | '\u{034f}'
-                | '\u{061c}'
-                | '\u{115f}'
-                | '\u{1160}'
-                | '\u{17b4}'
-                | '\u{17b5}'
-                | '\u{180b}'..='\u{180f}'
-                | '\u{200b}'..='\u{200f}'
-                | '\u{2028}'..='\u{202e}'
-                | '\u{2060}'..='\u{206f}'
-                | '\u{3164}'
-                | '\u{fe00}'..='\u{fe0f}'
-                | '\u{feff}'
-                | '\u{ffa0}'
-                | '\u{fff0}'..='\u{fffb}'
-                | '\u{1d173}'..='\u{1d17a}'
-                | '\u{e0000}'..='\u{e0fff}'
-        )
 }
 
 fn escaped(c: char) -> String {

@@ -1,5 +1,7 @@
 //! A tool that fails: its source is found, a patch is approved by a person, tried, learned, undone.
 
+use std::io::{Read as _, Write as _};
+
 use serde_json::{Value, json};
 
 use crate::mcp::Client;
@@ -212,4 +214,52 @@ fn an_agent_that_is_named_mends_the_tool_and_its_change_is_kept_if_the_tool_work
     let told = String::from_utf8_lossy(&ran.stderr).into_owned();
     assert_eq!(ran.status.code(), Some(0), "{told}{}", String::from_utf8_lossy(&ran.stdout));
     assert!(source(&project).contains("return deploy(tag)\n"), "{told}");
+}
+
+/// **Invariant:** a person's yes is to the patch that they saw.
+#[test]
+fn a_patch_that_is_exchanged_while_a_person_reads_it_is_not_applied() {
+    let project = stage();
+    let mut agent = Client::hello_of_another(&project, "claude-code");
+    let propose = |agent: &mut Client, text: &str| {
+        let proposed = json!({"tool_name": "bonfire_deploy", "error_message": ERROR,
+            "patch": text, "arguments": {"tag": SHA}});
+        agent.call("debug_apply", proposed)
+    };
+    let seen = propose(&mut agent, &patch("tag"));
+    let later = propose(&mut agent, &patch("tag or open('owned', 'w').name"));
+    assert_eq!(seen["id"], later["id"], "the same issue, another patch");
+    let run = |proposed: &Value| {
+        let step = proposed["next_step"].as_str().unwrap();
+        let only = step.split("--only ").nth(1).and_then(|rest| rest.split('`').next()).unwrap();
+        let id = proposed["id"].as_str().unwrap();
+        let args = json!({"tag": SHA}).to_string();
+        project.run(&["debug", "--apply", id, "--args", &args, "--only", only, "--yes"])
+    };
+    let refused = run(&seen);
+    let told = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert_eq!(refused.status.code(), Some(1), "{told}");
+    assert!(told.contains("another one than you saw"), "{told}");
+    assert_eq!(source(&project), SERVER);
+    // In a terminal, the file changes between the question and the yes.
+    project.write("fix.patch", patch("tag"));
+    let (mut pty, pts) = pty_process::blocking::open().unwrap();
+    let args = json!({"tag": SHA}).to_string();
+    let command = ["debug", "bonfire_deploy", ERROR, "--patch", "fix.patch", "--args", &args];
+    let command = pty_process::blocking::Command::from(project.command(&command));
+    let mut salve = command.spawn(pts).unwrap();
+    let mut screen = String::new();
+    let mut bytes = [0; 4096];
+    while !screen.contains("[y/N]") {
+        let read = pty.read(&mut bytes).unwrap();
+        screen.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    project.write("fix.patch", patch("tag or open('owned', 'w').name"));
+    pty.write_all(b"y\n").unwrap();
+    while let Ok(read @ 1..) = pty.read(&mut bytes) {
+        screen.push_str(&String::from_utf8_lossy(&bytes[..read]));
+    }
+    assert_eq!(salve.wait().unwrap().code(), Some(1), "{screen}");
+    assert!(screen.contains("another one than you saw"), "{screen}");
+    assert_eq!(source(&project), SERVER);
 }

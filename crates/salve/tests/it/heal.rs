@@ -2,6 +2,8 @@
 
 use std::process::{Command, Output, Stdio};
 
+use serde_json::{Value, json};
+
 use crate::support::Project;
 
 /// A check that passes when `sum.txt` says 5.
@@ -290,6 +292,48 @@ fn a_known_patch_that_does_not_fit_is_not_tried() {
     heal.env("XDG_DATA_HOME", ward.project.home().join("data"));
     Visit::of(&heal.output().unwrap()).expect(3, &["needs you"]);
     assert_eq!(other.read("sum.txt"), "7");
+}
+
+/// **Invariant:** what only the repository says to help is asked about.
+#[test]
+fn a_patch_that_came_with_the_repository_is_asked_about_and_serves_once_it_was_approved() {
+    let first = Ward::new();
+    first.heal(&[]).expect(3, &["needs you"]);
+    let listed: Value = serde_json::from_str(&first.salve(&["--json", "incidents"])).unwrap();
+    let ward = Ward::new();
+    let signature = listed["incidents"][0]["signature"].as_str().unwrap().to_owned();
+    let patch = "patch: --- a/sum.txt\n+++ b/sum.txt\n@@ -1 +1 @@\n-4\n\\ No newline at end of file\n\
+                 +5\n\\ No newline at end of file\n";
+    let day = "2026-01-01T00:00:00Z";
+    let tried = json!([{"description": patch, "result": "success"}]);
+    let pattern = json!({"error_signature": signature, "normalized_error": "x",
+        "fixes_attempted": tried, "successful_fix": patch, "first_seen": day, "last_seen": day});
+    let file = json!({"version": 1, "patterns": [pattern]}).to_string();
+    ward.project.write(".salve/learned/healing-patterns.json", file);
+    git(&ward.project, &["add", "-f", ".salve/learned/healing-patterns.json"]);
+    ward.heal(&[]).expect(3, &["`known patch of sum.txt` may not run without a person's word"]);
+    assert_eq!(ward.read("sum.txt"), "4");
+    ward.salve(&["approve"]);
+    ward.heal(&[]).expect(0, &["known patch of sum.txt", "healed", "proven"]);
+    assert_eq!(ward.read("sum.txt"), "5");
+    // Now it was seen to heal.
+    ward.project.write("sum.txt", "4");
+    ward.heal(&[]).expect(0, &["known patch of sum.txt (memory.patch)", "healed"]);
+}
+
+#[test]
+fn a_patch_from_another_project_that_makes_new_files_is_asked_about() {
+    let check = "if [ -e made.txt ]; then echo ok; else echo 'AssertionError: made'; exit 1; fi";
+    let ward = Ward::new().agent("printf 5 > made.txt");
+    ward.project.write("check.sh", check);
+    ward.heal(&[]).expect(0, &["proven"]);
+    let other = Ward::new();
+    other.project.write("check.sh", check);
+    let mut heal = other.command(&[]);
+    heal.env("XDG_DATA_HOME", ward.project.home().join("data"));
+    let visit = Visit::of(&heal.output().unwrap());
+    visit.expect(3, &["`known patch of made.txt` may not run without a person's word"]);
+    assert!(!other.project.dir().join("made.txt").exists());
 }
 
 #[test]

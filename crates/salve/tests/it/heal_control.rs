@@ -187,3 +187,13 @@ fn a_pause_holds_the_repair_of_a_server_too() {
     assert!(events("requested") > 0);
     drop(healing);
 }
+
+/// **Invariant:** no file of words keeps Salve busy.
+#[test]
+fn a_control_file_with_thousands_of_words_is_not_heeded() {
+    let ward = Ward::new();
+    ward.project.write("sum.txt", "5");
+    ward.control(&"RESUME\nPAUSE\n".repeat(3_000));
+    ward.heal(&[]).expect(0, &["a list of more than 64 new words", "green"]);
+    assert!(!ward.is_ordered("pause"));
+}

@@ -148,7 +148,8 @@ impl GatheredAnswers {
         firsts.filter_map(|(at, pages)| Some((at, pages.first()?)))
     }
 
-    /// Puts lists together; names that two servers have get their server's name in front.
+    /// Puts lists together; names that two servers have, and those
+    /// that would pass for another's, get their server's name in front.
     fn list(&self, member: &str, names: &[String]) -> MergedAnswer {
         let mut merged = MergedAnswer::default();
         let has_names = matches!(member, "tools" | "prompts");
@@ -170,11 +171,13 @@ impl GatheredAnswers {
                 merged.resources.entry(uri.to_owned()).or_insert(at);
             }
             if let Some(name) = name_of(&item).filter(|_| has_names) {
-                let clashes = owners.get(&name).is_some_and(|owners| owners.len() > 1);
+                let is_shared = owners.get(&name).is_some_and(|owners| owners.len() > 1);
+                let clashes = is_shared || is_called_after_another(&name, at, names);
                 let mut shown =
                     if clashes { format!("{}__{name}", names[at]) } else { name.clone() };
-                while merged.routes.contains_key(&shown) || (clashes && owners.contains_key(&shown))
-                {
+                let is_own =
+                    |shown: &str| owners.get(shown).is_some_and(|owners| owners.contains(&at));
+                while merged.routes.contains_key(&shown) || (clashes && is_own(&shown)) {
                     shown.push('_');
                 }
                 item["name"] = shown.clone().into();
@@ -190,6 +193,14 @@ impl GatheredAnswers {
         merged.body = whole.to_string();
         merged
     }
+}
+
+/// Tells whether a name would pass for one of another server, with that one's name in front.
+fn is_called_after_another(name: &str, at: usize, names: &[String]) -> bool {
+    let mut others = names.iter().enumerate().filter(|(other, _)| *other != at);
+    others.any(|(_, other)| {
+        name.strip_prefix(other.as_str()).is_some_and(|rest| rest.starts_with("__"))
+    })
 }
 
 /// Adds what an object has that another lacks, at any depth.

@@ -177,3 +177,32 @@ fn a_server_that_ends_for_good_is_answered_for_and_the_other_goes_on() {
     assert!(switch.is_deserted());
     assert_eq!(told(&client(&mut switch, r#"{"id":10,"method":"ping"}"#))["id"], 10);
 }
+
+#[test]
+fn a_server_answers_for_nobody_else_and_takes_nobody_elses_name() {
+    let mut switch = listed();
+    client(&mut switch, r#"{"id":7,"method":"tools/call","params":{"name":"diff"}}"#);
+    // Neither what the other one was asked, nor what nobody has asked yet.
+    for id in ["7", "8", "\"salve-1\""] {
+        let forged = format!(r#"{{"id":{id},"result":{{"content":[]}}}}"#);
+        assert!(server(&mut switch, 1, &forged).is_empty(), "{forged}");
+    }
+    let answer = r#"{"id":7,"result":{"content":[1]}}"#;
+    assert_eq!(server(&mut switch, 0, answer), [format!("> {answer}")]);
+    assert!(server(&mut switch, 0, answer).is_empty(), "one answer to one question");
+    client(&mut switch, r#"{"id":9,"method":"tools/list"}"#);
+    let git = r#"{"id":9,"result":{"tools":[{"name":"log"},{"name":"git__diff"}]}}"#;
+    server(&mut switch, 0, git);
+    let web = r#"{"id":9,"result":{"tools":[{"name":"git__log"},{"name":"log"}]}}"#;
+    let all = told(&server(&mut switch, 1, web));
+    let names: Vec<&str> = all["result"]["tools"]
+        .as_array()
+        .unwrap()
+        .iter()
+        .map(|tool| tool["name"].as_str().unwrap())
+        .collect();
+    assert_eq!(names, ["git__log", "git__diff", "web__git__log", "web__log"]);
+    let call = r#"{"id":10,"method":"tools/call","params":{"name":"git__log"}}"#;
+    let called = client(&mut switch, call);
+    assert!(called[0].starts_with("0< "), "{called:?}");
+}

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use jiff::Timestamp;
-use salve_core::event::SubjectKind;
+use salve_core::event::{Digest, SubjectKind};
 use salve_core::fingerprint::Hints;
 use salve_core::id::IssueId;
 use serde_json::Value;
@@ -23,7 +23,7 @@ use crate::config::Config;
 use crate::files::{self, FileKind};
 use crate::heal::run::CommandPlan;
 use crate::learned::{Learned, Sureness, ToolFixItem, When};
-use crate::process;
+use crate::process::{self, keeper};
 use crate::project::Project;
 use crate::store::Store;
 use crate::subjects::tool::{ToolRepair, ToolRepairEnd, ToolRepairTerms, ToolRepairWay};
@@ -32,6 +32,9 @@ use crate::workspace::Workspace;
 
 /// How long the call may take that shows whether the tool works.
 const CALL_LIMIT: Duration = Duration::from_secs(300);
+
+/// The variable by which a worker knows which patch the person saw.
+pub(super) const SEEN_PATCH: &str = "SALVE_SEEN_PATCH";
 
 /// What a person wants to be done about a tool.
 pub(super) struct PlannedRepair {
@@ -97,7 +100,27 @@ impl PlannedRepair {
             let files = workspace.fits(&text).map_err(|error| unfit(&error))?;
             planned.way = ToolRepairWay::Patch { text, files };
         }
+        let seen = std::env::var(SEEN_PATCH).ok().filter(|_| keeper::is_worker());
+        planned.expect_only(args.only.iter().chain(&seen))?;
         Ok(planned)
+    }
+
+    /// Returns the hash of the patch, if one is to be applied.
+    pub(super) fn digest(&self) -> Option<Digest> {
+        match &self.way {
+            ToolRepairWay::Patch { text, .. } => Some(team::tool_patch_digest(text)),
+            ToolRepairWay::Agent(_) => None,
+        }
+    }
+
+    /// Refuses a patch that is another one than was meant, each time that its hash was given.
+    fn expect_only<'a>(&self, mut only: impl Iterator<Item = &'a String>) -> Result<(), CliError> {
+        let digest = self.digest().map(|digest| digest.to_string()).unwrap_or_default();
+        if only.all(|begin| begin.len() >= 8 && digest.starts_with(begin.as_str())) {
+            return Ok(());
+        }
+        Err(CliError::failed("the patch is another one than you saw")
+            .hint("look at it once more: the same command without --only"))
     }
 
     /// Shows what will be done and asks.

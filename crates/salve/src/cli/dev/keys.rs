@@ -5,6 +5,7 @@
 
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
+use std::time::Instant;
 
 use salve_core::event::{Actor, SubjectKind};
 use salve_core::id::IncidentId;
@@ -14,6 +15,7 @@ use salve_core::view::IncidentView;
 use super::super::terminal_reporter::{Grade, TerminalLine, window_width};
 use super::super::{CliError, answer};
 use super::ears;
+use super::key_filter::KeyFilter;
 use crate::files::{FileKind, read_text};
 use crate::heal::inbox::{InboxMessage, NewsSender};
 use crate::heal::people::{self, PersonAnswer, PersonWord};
@@ -62,9 +64,10 @@ impl Keys {
 
     /// Begins to listen.
     pub(super) fn hear(self) {
-        ears::each_key(move |keys| {
-            for key in keys {
-                self.pressed(*key);
+        let mut filter = KeyFilter::default();
+        ears::each_key(move |read| {
+            if let Some(key) = filter.pressed(read, Instant::now()) {
+                self.pressed(key);
             }
         });
     }
@@ -73,8 +76,11 @@ impl Keys {
     pub(super) fn hear_the_rest(self, news: &NewsSender<ServerNews>) {
         let (otherwise, unheard) = mpsc::channel::<Vec<u8>>();
         spawn_thread("unheard keys", move || {
-            for key in unheard.into_iter().flatten() {
-                self.pressed(key);
+            let mut filter = KeyFilter::default();
+            for read in unheard {
+                if let Some(key) = filter.pressed(&read, Instant::now()) {
+                    self.pressed(key);
+                }
             }
         });
         let news = news.clone();

@@ -5,6 +5,7 @@ use std::fmt::Write;
 use anstyle::{AnsiColor, Style};
 use jiff::tz::TimeZone;
 use salve_core::event::{Actor, Encoded, Entry};
+use salve_core::hidden_char::revealed;
 use salve_core::repair::event_text;
 use serde_json::Value;
 
@@ -98,21 +99,7 @@ fn cut(text: &str) -> String {
 
 /// Returns the text with nothing in it that a terminal would obey.
 pub(in crate::cli) fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => shown.push('⏎'),
-            '\t' => shown.push(' '),
-            c if c.is_control() || is_bidi(c) => shown.extend(c.escape_unicode()),
-            c => shown.push(c),
-        }
-    }
-    shown
-}
-
-/// Characters that turn the direction of what follows and so can make a text look like another.
-fn is_bidi(c: char) -> bool {
-    matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{200e}' | '\u{200f}')
+    revealed(text).replace('\n', "⏎").replace('\t', " ")
 }
 
 #[cfg(test)]

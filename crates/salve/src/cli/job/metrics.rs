@@ -18,6 +18,6 @@ pub(in crate::cli) fn run(_: &Args, out: &Output) -> Result<Exit, CliError> {
         Some(store) => store.journal().read(0, &Stream::Project, usize::MAX)?,
         None => Vec::new(),
     };
-    write!(out.stdout(), "{}", prometheus_text(&prefix, &entries))?;
+    write!(out.exact(), "{}", prometheus_text(&prefix, &entries))?;
     Ok(Exit::Well)
 }

@@ -202,7 +202,7 @@ pub(super) struct Tally<'a>(pub(super) &'a Ranked);
 
 impl fmt::Display for Tally<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ranked { remedy, origin, record, standing, confidence } = self.0;
+        let Ranked { remedy, origin, record, standing, confidence, word: _ } = self.0;
         let origin = match origin {
             RemedyOrigin::Project => "this project",
             RemedyOrigin::User => "your own memory",

@@ -77,7 +77,7 @@ struct ImportSummary {
 pub(super) fn export(args: &ExportArgs, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let store = desk.open(args.whose)?;
     match &args.file {
-        None => write_all(&store, desk, &mut desk.out.stdout())?,
+        None => write_all(&store, desk, &mut desk.out.exact())?,
         Some(path) => {
             let mut failed = None;
             let written = crate::atomic::write_with(path, |file| {

@@ -10,6 +10,7 @@ use salve_core::event::{
     Effect, EffectReport, Event, Exit, IncidentEvent, PersonOrder, RemedyKind, RemedyVerdict,
     SubjectKind, Undo,
 };
+use salve_core::hidden_char::revealed;
 use salve_core::incident::RepairPhase;
 use salve_core::repair::{self, Notice, agent_title, evidence_path};
 use salve_core::scrub::Scrubbed;
@@ -39,7 +40,9 @@ pub(in crate::cli) struct TerminalLine {
 
 impl TerminalLine {
     pub(in crate::cli) fn new(grade: Grade, verb: &'static str, text: impl Into<String>) -> Self {
-        Self { grade, verb, text: text.into() }
+        // Most of it is what a failing program wrote, or a repository's settings.
+        let text = revealed(&text.into()).into_owned();
+        Self { grade, verb, text }
     }
 
     /// Returns the line with its text broken to fit a window, if there is one.
@@ -327,6 +330,12 @@ mod tests {
             }
             assert!(shown.lines().skip(1).all(|line| line.starts_with("                   ")));
         }
+    }
+
+    #[test]
+    fn nothing_in_a_line_is_obeyed_by_a_terminal_or_turns_its_direction() {
+        let line = TerminalLine::new(Grade::News, "checking", "`a\u{1b}[2J\u{202e}b`");
+        assert_eq!(line.show(false), "▲ salve  checking  `a\\u{1b}[2J\\u{202e}b`");
     }
 
     #[test]

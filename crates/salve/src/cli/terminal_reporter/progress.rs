@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
+use salve_core::hidden_char::is_hidden;
+
 use super::fit::window_width;
 use crate::process::{Outlet, WorkOutput, spawn_thread};
 
@@ -41,7 +43,7 @@ fn line(what: &str, passed: Duration, last: Option<&str>) -> String {
 
 /// Returns a text without control characters that fits into a window.
 fn cut(text: &str, width: usize) -> String {
-    let plain: String = text.chars().filter(|c| !c.is_control()).collect();
+    let plain: String = text.chars().filter(|c| *c != '\t' && !is_hidden(*c)).collect();
     let most = width.saturating_sub(1);
     if plain.chars().count() <= most {
         return plain;
