@@ -249,7 +249,7 @@ impl Case {
     }
 
     /// Takes in that what was tried did not help, so that it is not tried again, and that the
-    /// cause has to be looked into anew.
+    /// cause has to be looked into again.
     pub(super) fn did_not_help(&mut self) {
         self.work.insight = Insight::None;
         let digest = self.trial().map(|trial| trial.remedy.digest);
