@@ -149,7 +149,7 @@ pub enum TroubleCourse {
     End,
 }
 
-/// Whether a server starts itself anew when a file changes.
+/// Whether a server restarts itself when a file changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelfReload {
     /// It does.

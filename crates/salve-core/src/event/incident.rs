@@ -176,7 +176,7 @@ pub enum IncidentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Scrubbed>,
     },
-    /// What a person was asked about is no longer what is proposed; it is chosen anew.
+    /// What a person was asked about is no longer what is proposed; it is chosen again.
     Superseded {},
     /// The subject of an incident that waits for a person was run again, which is no attempt of
     /// Salve's: somebody wanted it, or what stood in its way has changed.

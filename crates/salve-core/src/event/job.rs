@@ -110,7 +110,7 @@ pub enum HealStrategy {
     None,
     /// The step is run again in the same workspace.
     SoftReset,
-    /// The workspace is built anew from its checkpoints, then the step is run again.
+    /// The workspace is rebuilt from its checkpoints, then the step is run again.
     HardReset,
     /// The job fails, and whoever queues jobs may try it again.
     QueueRetry,

@@ -17,9 +17,9 @@ pub enum RemedyKind {
     Patch,
     /// Let an agent work on it.
     Agent,
-    /// Start the runtime anew in the same workspace.
+    /// Start the runtime again in the same workspace.
     SoftReset,
-    /// Build the workspace anew and replay its checkpoints.
+    /// Rebuild the workspace and replay its checkpoints.
     HardReset,
 }
 

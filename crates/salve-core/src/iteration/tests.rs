@@ -389,7 +389,7 @@ fn whoever_starts_it_again_finds_it_where_it_was() {
 }
 
 #[test]
-fn a_loop_that_is_over_begins_anew_and_counts_anew() {
+fn a_loop_that_is_over_starts_over_and_counts_again() {
     let mut of = play(&iteration(Red, "a", Made::No));
     go(&mut of, &[LoopTurn::Ended { why: Limit(Resource::Attempts) }]);
     assert_eq!(of.next(time(99)), LoopMove::Over);

@@ -27,7 +27,7 @@ pub enum ActionStep {
         /// What to copy.
         path: String,
     },
-    /// Deletes something derived that the subject makes anew.
+    /// Deletes something derived that the subject makes again.
     Clear {
         /// What to delete.
         path: String,

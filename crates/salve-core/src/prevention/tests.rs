@@ -392,7 +392,7 @@ fn the_same_failing_call_is_answered_the_third_time_with_what_was_tried() {
     let note = make(json!({"a": 1}), failed("no")).unwrap();
     assert!(note.contains("Do not retry unchanged"), "{note}");
     assert!(note.contains("3 times") && note.contains("with {\"a\":2} it failed"), "{note}");
-    // Once it has worked, it is counted anew.
+    // Once it has worked, it is counted again.
     assert_eq!(make(json!({"a": 1}), CallOutcome::Worked), None);
     assert_eq!(make(json!({"a": 1}), failed("no")), None);
 }

@@ -85,7 +85,7 @@ fn of_runner(results: &Results) -> Execution {
 ///
 /// A failure is the code's where that is certain: a rule knows it so, or a compiler, a type checker
 /// or a linter says it. What only reads like an error of the program may be anything, and so may
-/// what is missing though nobody declared it. Tests that were called in vain are the
+/// what is missing though nobody declared it. Tests that were called for nothing are the
 /// infrastructure's only where its state shows that, or where somebody who looked says so.
 pub fn ailment(
     execution: Execution,

@@ -152,7 +152,7 @@ impl<'a> MemoryCommandContext<'a> {
         Learned::new(store, &self.scrubber, self.rules())
     }
 
-    /// Writes the shared files anew after a change of the project's memory.
+    /// Writes the shared files again after a change of the project's memory.
     fn sync(&self, store: &Store, whose: Whose) -> Result<(), CliError> {
         if !whose.user {
             self.tell(&self.learned(store).sync()?);

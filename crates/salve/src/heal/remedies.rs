@@ -323,7 +323,7 @@ impl<'a> Remedies<'a> {
         Offer { candidate: Candidate { remedy, confidence: trust.confidence }, judgement, what }
     }
 
-    /// Returns what the playbook prescribes and has not been tried in vain.
+    /// Returns what the playbook prescribes and has not been tried without success.
     pub fn prescribed(
         &self,
         diagnosis: &Diagnosis,

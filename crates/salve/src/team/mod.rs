@@ -25,7 +25,7 @@ use crate::store::{Appended, Store, StoreError, Stream, StreamPosition};
 /// How many entries back one looks.
 const LOOKED_BACK: usize = 5_000;
 
-/// How often what changed meanwhile is looked at anew.
+/// How often what changed meanwhile is looked at again.
 const TRIES: usize = 8;
 
 /// Why what a team says is not taken.

@@ -1,7 +1,7 @@
 //! What the last look at a tree found, remembered between processes.
 //!
 //! It saves reading files that did not change, and asking git for what it is known to have. It lies
-//! with the user's caches: without it everything is found out anew.
+//! with the user's caches: without it everything is found out again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
@@ -221,8 +221,8 @@ mod tests {
         place.write("d1", "a file where a directory was\n");
         place.write("new/deep/file", "1\n");
         let second = open(&place, &file).snapshot(name(2)).unwrap();
-        let anew = place.open().snapshot(name(3)).unwrap();
-        assert_eq!(second.tree(), anew.tree());
+        let again = place.open().snapshot(name(3)).unwrap();
+        assert_eq!(second.tree(), again.tree());
         let tree = |n| place.git(&["rev-parse", &format!("{}^{{tree}}", name(n).to_ref())]);
         assert_eq!(tree(2), tree(3), "what is kept on a base is what is kept without");
         assert_eq!(place.git(&["rev-list", "--count", &name(2).to_ref()]), "1\n");

@@ -141,7 +141,7 @@ impl Judge {
 
     /// Looks at what the journal still holds after the power failed.
     ///
-    /// What the world saw stays; what was only written is read anew.
+    /// What the world saw stays; what was only written is read again.
     pub(super) fn lost_power(&mut self, journal: &[Entry]) -> Result<(), Broken> {
         let requests = || {
             journal.iter().filter_map(|entry| match entry.event {

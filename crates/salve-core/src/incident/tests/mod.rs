@@ -616,11 +616,11 @@ fn no_progress_leaves_only_a_hard_reset() {
         judgement: judgement(Allow),
     });
     assert_eq!(story.salve(retry.clone()), Err(Ignored::NoProgress));
-    story.judge(HardReset, "anew", Allow);
+    story.judge(HardReset, "again", Allow);
     story.finish_apply(EffectReport::Done);
     assert!(!story.incident.is_stuck());
     let reset = Event::Incident(IncidentEvent::Judged {
-        remedy: Box::new(remedy(HardReset, "anew")),
+        remedy: Box::new(remedy(HardReset, "again")),
         judgement: judgement(Allow),
     });
     story.finish(

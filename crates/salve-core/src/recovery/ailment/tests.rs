@@ -191,7 +191,7 @@ fn what_executed_is_never_recovered_from_and_code_neither() {
             assert_eq!(of(Nature::Infrastructure), A::Infrastructure);
         }
     }
-    // Tests that were called in vain: only what its state shows, or somebody says, is its doing.
+    // Tests that were called for nothing: only what its state shows, or somebody says, is its doing.
     for class in [Class::Network, Class::ImportError, Class::Environment] {
         let of = |nature| ailment(InVain, nature, class, Some(CheckTool::Jest));
         assert_eq!(of(Nature::Infrastructure), A::Infrastructure);

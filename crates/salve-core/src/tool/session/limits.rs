@@ -1,4 +1,4 @@
-//! How long calls may take, where the settings say so. A call that tells of progress begins anew.
+//! How long calls may take, where the settings say so. A progress report restarts the clock of its call.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;

@@ -120,7 +120,7 @@ fn tests_plan(
 /// A loop that is served.
 struct Attached<'s> {
     id: LoopId,
-    /// The settings, looked at anew for each proposal.
+    /// The settings, looked at again for each proposal.
     live: LiveSettings<'s>,
     dir: PathBuf,
     plan: CommandPlan,

@@ -34,7 +34,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long one transaction may take before the store is suspected of damage and looked at.
 pub(super) const SUSPICIOUS: Duration = Duration::from_secs(20);
 
-/// How often a replaced file is opened anew before something must be badly wrong.
+/// How often a replaced file is reopened before something must be badly wrong.
 const REOPENINGS: usize = 8;
 
 /// How long a directory that is being emptied is given between two looks, and how often.
@@ -209,7 +209,7 @@ impl Database {
         }
     }
 
-    /// Opens the store anew if its file was replaced or removed.
+    /// Reopens the store if its file was replaced or removed.
     fn refresh(&self) -> Result<(), StoreError> {
         if self.is_current() {
             return Ok(());

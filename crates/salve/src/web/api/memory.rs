@@ -216,7 +216,7 @@ fn known(reader: &mut ProjectReader, signature: Signature) -> Result<Knowledge, 
     store.memory().recall(signature).map_err(ViewError::from)?.ok_or_else(unknown)
 }
 
-/// Writes the shared files anew after a change.
+/// Writes the shared files again after a change.
 fn sync(reader: &mut ProjectReader) -> Result<(), HttpProblem> {
     let config = reader.config()?;
     let scrubber = reader.scrubber().clone();
