@@ -160,7 +160,7 @@ impl Book {
 }
 
 fn scrubbed(text: &str) -> Scrubbed {
-    crate::scrub::Scrubber::new(crate::scrub::Key::new([1; 32])).scrub(text)
+    crate::scrub::Scrubber::new(crate::scrub::ScrubKey::new([1; 32])).scrub(text)
 }
 
 fn key(command: &str) -> RuleKey {
