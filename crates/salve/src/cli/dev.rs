@@ -12,7 +12,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use salve_core::event::Limits;
+use salve_core::event::ResourceLimits;
 use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
@@ -48,7 +48,7 @@ pub(super) struct Args {
     /// Servers of salve.toml or the Procfile to run [default: all]
     #[arg(long, short = 'n', value_name = "NAME", value_parser = server_name)]
     name: Vec<String>,
-    /// Tell what would be done and by which rule, and do nothing
+    /// Say what Salve would do and by which rule, but do nothing
     #[arg(long)]
     observe: bool,
     #[command(flatten)]
@@ -135,8 +135,9 @@ pub(super) fn locate(out: &Output) -> Result<Project, CliError> {
     match Project::locate(out.global().project.as_deref()) {
         // A server needs no project file: where it is started is the project.
         Err(ProjectError::NotFound { .. }) => {
-            let here = std::env::current_dir()
-                .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+            let here = std::env::current_dir().map_err(|error| {
+                CliError::failed("cannot find out the present directory").because(error)
+            })?;
             Ok(Project::at(&here)?)
         }
         located => Ok(located?),
@@ -295,11 +296,11 @@ fn server_terms(config: &Config) -> ServerTerms {
     let (repair, agent) = (&config.settings.repair, &config.settings.agent);
     let some = |limit: u64| (limit > 0).then_some(limit);
     ServerTerms {
-        limits: Limits {
+        limits: ResourceLimits {
             attempts: Some(u64::from(repair.max_attempts)),
             tokens: some(agent.max_tokens),
             money_micros: some(agent.max_cents.saturating_mul(10_000)),
-            ..Limits::default()
+            ..ResourceLimits::default()
         },
         backoff: repair.base_delay,
         quiet: repair.quiet_period,
@@ -339,7 +340,7 @@ fn end_strays(store: &Store) -> Result<(), CliError> {
 
 impl From<NotGiven> for CliError {
     fn from(error: NotGiven) -> Self {
-        Self::failed("cannot care for this server")
+        Self::failed("cannot look after this server")
             .because(error)
             .hint("stop the other salve, or give this server another name: --name NAME")
     }

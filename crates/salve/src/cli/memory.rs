@@ -41,7 +41,7 @@ enum MemoryCommand {
     Stats(stats::Args),
     /// Write everything that is known as JSON lines
     Export(share::ExportArgs),
-    /// Take in what `export` wrote; twice is as good as once
+    /// Import what `export` wrote; importing it twice changes nothing
     Import(share::ImportArgs),
 }
 
