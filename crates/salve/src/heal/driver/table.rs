@@ -237,7 +237,9 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let SeenFailure { evidence, took, before, .. } = failure;
         let symptom = Box::new(evidence.symptom.clone());
         let case = &mut self.cases[at];
-        lessons::did_not_help(self.base, case)?;
+        if !case.leads_to_another_failure(evidence.symptom.signature) {
+            lessons::did_not_help(self.base, case)?;
+        }
         let tried = case.work.tried.as_ref().map(|tried| tried.symptom.signature);
         if tried.is_none_or(|tried| tried == evidence.symptom.signature) {
             // Another failure in its place means that the variables got past the first.
