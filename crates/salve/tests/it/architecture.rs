@@ -219,6 +219,36 @@ fn few_types_of_a_crate_share_a_name() {
     }
 }
 
+/// A public name means one thing across both crates.
+#[test]
+fn no_public_type_of_one_crate_has_a_name_of_the_others() {
+    let public = |of: &str| -> BTreeMap<String, PathBuf> {
+        let mut all = BTreeMap::new();
+        for (_, path) in shipped().into_iter().filter(|(name, _)| *name == of) {
+            let text = code(&path);
+            let lines = text.lines().filter(|line| line.starts_with("pub"));
+            let names = lines.filter_map(|line| defined(line, &["struct", "enum", "trait"]));
+            all.extend(names.map(|name| (name.to_owned(), path.clone())));
+        }
+        all
+    };
+    let (core, acts) = (public("salve-core"), public("salve"));
+    assert!(core.len() > 400 && acts.len() > 400, "the test no longer sees them");
+    let both: Vec<_> = core.keys().filter(|name| acts.contains_key(*name)).collect();
+    assert!(both.is_empty(), "{both:?}");
+}
+
+/// A new kind of subject plugs in by the trait alone: the driver asks none what kind it is.
+#[test]
+fn the_driver_knows_no_kind_of_subject() {
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/heal/driver");
+    let files = sources(&driver);
+    assert!(files.len() > 10, "the test no longer sees the driver");
+    for path in files.iter().filter(|path| !is_of_tests(path)) {
+        assert!(!code(path).contains("SubjectKind"), "{}", path.display());
+    }
+}
+
 /// Parameters that travel together have a name.
 #[test]
 fn no_parameter_is_a_tuple() {
