@@ -164,7 +164,7 @@ def wait_for(what, is_so, seconds=LONG):
     end = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > end:
-            raise Failed(f"{what} did not come to pass")
+            raise Failed(f"{what} did not happen")
         time.sleep(0.1)
 
 

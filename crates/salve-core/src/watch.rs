@@ -1,6 +1,6 @@
 //! The watch over one run of a server: from its start until it is well, and for as long as it is.
 //!
-//! [`Watch`] decides and never acts. Its owner tells it what was seen, asks it what is due, and
+//! [`ServerWatch`] decides and never acts. Its owner tells it what was seen, asks it what is due, and
 //! makes the probes it asks for. Time is given in milliseconds since the run began, taken from a
 //! clock that nobody can set.
 //!
@@ -211,7 +211,7 @@ pub enum Address {
 
 /// The watch over one run of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watch {
+pub struct ServerWatch {
     terms: WatchTerms,
     address: Address,
     state: WatchState,
@@ -220,7 +220,7 @@ pub struct Watch {
     calm_looks: u64,
 }
 
-impl Watch {
+impl ServerWatch {
     /// Begins the watch over a run that has just begun.
     pub fn new(terms: WatchTerms, address: Address) -> Self {
         let state = match address {

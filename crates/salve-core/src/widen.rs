@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scrub::Scrubbed;
 
-pub use standing::{Guard, Ruling, SettingsStanding, Waiting};
+pub use standing::{AgentAtWork, Ruling, SettingsStanding, Waiting};
 
 /// What makes a setting stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Digest, Exit, Fix, IssueSettled, LoopId, LoopTurn, Notified, PageFailure, Process, Proof,
-    Proposed, RuleKey, SeenFile, ServerOrder,
+    Digest, Fix, IssueSettled, LoopId, LoopTurn, Notified, PageFailure, Process, ProcessExit,
+    Proof, Proposed, RuleKey, SeenFile, ServerOrder,
 };
 use crate::id::IssueId;
 use crate::id::Signature;
@@ -133,7 +133,7 @@ pub enum ServerEvent {
         /// The server's name.
         server: Scrubbed,
         /// How it ended.
-        exit: Exit,
+        exit: ProcessExit,
     },
     /// A person wants something of a server.
     #[serde(rename = "server_ordered")]

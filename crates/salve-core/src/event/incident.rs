@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentMark, Amounts, Breaker, Change, ChangedFile, Digest, Effect, EffectReport,
+    AgentMark, Amounts, Breaker, Change, ChangedFile, Digest, Effect, EffectReport, EffectStage,
     IncidentOutcome, IncidentPolicy, Judgement, PersonOrder, Process, Remedy, Resource,
-    RunVariable, Stage, Subject, Symptom,
+    RunVariable, Subject, Symptom,
 };
 use crate::playbook::Nature;
 use crate::playbook::PlaybookFinding;
@@ -68,7 +68,7 @@ pub enum IncidentEvent {
         /// The effect.
         effect: u32,
         /// The stage.
-        stage: Stage,
+        stage: EffectStage,
     },
     /// An effect came back.
     Finished {

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Amounts, Digest, Exit, Limits, LoopEnd};
+use super::{Amounts, Digest, LoopEnd, ProcessExit, ResourceLimits};
 use crate::id::{JobId, Signature};
 use crate::scrub::Scrubbed;
 
@@ -38,7 +38,7 @@ pub struct JobTerms {
     /// How often in a row it may be parked.
     pub parks: u32,
     /// What the whole job may take.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 /// What one step of a job may take.
@@ -152,7 +152,7 @@ pub struct StepFailure {
     pub command: Option<Scrubbed>,
     /// How the step's process ended, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// The timer that ended it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<StepTimer>,
@@ -369,7 +369,7 @@ pub enum JobTurn {
         /// The order.
         order: JobOrder,
     },
-    /// Whoever runs the job did as it was ordered.
+    /// Whoever runs the job carried out the order.
     Honored {
         /// The entry of the order.
         order: u64,

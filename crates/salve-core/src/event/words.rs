@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, Exit, Repeat, Resource, Symptom};
+use super::{Digest, ProcessExit, Repeat, Resource, Symptom};
 use crate::scrub::Scrubbed;
 
 /// What sort of thing a remedy is.
@@ -160,7 +160,7 @@ pub enum Effect {
 /// A stage of a running effect that people want to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum EffectStage {
     /// The subject runs again and is being probed.
     HealthCheck,
     /// The subject looks well and is being proven.
@@ -214,7 +214,7 @@ pub enum EffectReport {
         reason: Scrubbed,
         /// How the command ended, if one ran.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        exit: Option<Exit>,
+        exit: Option<ProcessExit>,
     },
     /// It outlived its limit and was stopped; it may have acted.
     TimedOut,

@@ -157,10 +157,10 @@ fn looks_random(run: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scrub::Key;
+    use crate::scrub::ScrubKey;
 
     fn seen(command: &str) -> bool {
-        shows(command, &Scrubber::new(Key::new([5; 32])))
+        shows(command, &Scrubber::new(ScrubKey::new([5; 32])))
     }
 
     #[test]
@@ -178,7 +178,7 @@ mod tests {
             "curl -u me:walnut https://example.com",
             "curl --user me:walnut https://example.com",
             "curl -H 'Authorization: Bearer walnut12345' https://example.com",
-            "curl -H \"X-Api-Key: walnut\" https://example.com",
+            "curl -H \"X-Api-ScrubKey: walnut\" https://example.com",
             "curl 'https://example.com/?api_key=walnut'",
             "curl 'https://hooks.example/services/T1/B1/WALNUTwalnutWALNUT42'",
             "NPM_TOKEN=walnut npm ci",

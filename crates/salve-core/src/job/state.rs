@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{FailedAttempt, Job, RecoveryRequest};
-use crate::event::{Amounts, Digest, Exit, FailureClass, HealStrategy, JobOrder, LoopEnd};
+use crate::event::{Amounts, Digest, FailureClass, HealStrategy, JobOrder, LoopEnd, ProcessExit};
 use crate::id::{JobId, Signature};
 use crate::scrub::Scrubbed;
 use crate::steps::StepsStanding;
@@ -218,7 +218,7 @@ pub struct AttemptRecord {
     pub last_command: Option<Scrubbed>,
     /// How its process ended, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// The hash of what it changed, if it could be taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff_hash: Option<Digest>,

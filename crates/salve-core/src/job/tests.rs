@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{
-    Actor, Amounts, AttemptEnd, Digest, Event, Exit, FailureClass, JobEvent, JobStepTerms, JobTurn,
-    Limits, Process, ResetEnd,
+    Actor, Amounts, AttemptEnd, Digest, Event, ProcessExit, FailureClass, JobEvent, JobStepTerms, JobTurn,
+    ResourceLimits, Process, ResetEnd,
 };
 use crate::id::Signature;
 use crate::steps::{NotTaken, StepsStanding};
@@ -29,7 +29,7 @@ fn terms(steps: usize) -> JobTerms {
         steps: names.into_iter().take(steps).map(step).collect(),
         resets: 1,
         parks: 1,
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
     }
 }
 

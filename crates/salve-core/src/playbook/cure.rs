@@ -31,7 +31,7 @@ pub enum Cure {
     #[serde(rename = "node.install")]
     Install,
     /// Installs Node packages where the lockfile cannot be followed to the letter after all, and
-    /// leaves it as it is.
+    /// leaves it is.
     #[serde(rename = "node.install_loose")]
     InstallLoose,
     /// Brings the lockfile into agreement with the manifest, then installs.

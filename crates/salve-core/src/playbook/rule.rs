@@ -11,7 +11,7 @@ use super::cure::Cure;
 use super::fill;
 use super::pattern::{CasedText, RulePattern};
 use crate::class::Class;
-use crate::event::Exit;
+use crate::event::ProcessExit;
 use crate::fingerprint::{FingerprintRules, RecognisedRow};
 
 /// Whether a remedy may run unattended.
@@ -274,13 +274,15 @@ impl PlaybookRule {
     ///
     /// What stopped answering did not end with the last thing it said, so the kind of that alone
     /// tells nothing of it.
-    pub(super) fn concerns(&self, exit: &Exit, class: Class) -> bool {
+    pub(super) fn concerns(&self, exit: &ProcessExit, class: Class) -> bool {
         let exits = match exit {
-            Exit::Code(code) => self.row.exit.is_empty() || self.row.exit.contains(code),
-            Exit::Signal(signal) => {
+            ProcessExit::Code(code) => self.row.exit.is_empty() || self.row.exit.contains(code),
+            ProcessExit::Signal(signal) => {
                 self.row.exit.is_empty() || self.row.exit.contains(&(128 + signal))
             }
-            Exit::TimedOut | Exit::Hung => self.row.exit.is_empty() && !self.is_about_class(),
+            ProcessExit::TimedOut | ProcessExit::Hung => {
+                self.row.exit.is_empty() && !self.is_about_class()
+            }
         };
         exits && (self.row.class.is_empty() || self.row.class.contains(&class))
     }

@@ -2,7 +2,7 @@
 
 use crate::check::{CheckTool, Results, Sort};
 use crate::class::Class;
-use crate::event::Exit;
+use crate::event::ProcessExit;
 use crate::playbook::Nature;
 
 /// How much of the tests executed.
@@ -36,8 +36,8 @@ pub enum TestsTrouble {
 ///
 /// A runner that says so is believed. Where none is recognised, what ails the tests is told by the
 /// failure alone.
-pub fn executed(results: &Results, class: Class, exit: &Exit) -> Execution {
-    if *exit == Exit::Code(0) {
+pub fn executed(results: &Results, class: Class, exit: &ProcessExit) -> Execution {
+    if *exit == ProcessExit::Code(0) {
         return Execution::All;
     }
     match results.tool.map(|tool| tool.sort()) {

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
-use salve_core::event::{Amounts, Exit, Process, Resource, StepTimer};
+use salve_core::event::{Amounts, ProcessExit, Process, Resource, StepTimer};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 pub use home::Home;
@@ -42,13 +42,13 @@ pub(crate) use timers::{TimerNews, WorkTimers};
 pub(crate) use vitals::Vitals;
 
 use crate::workspace::{PrivateLayer, WorkspaceError};
-use drive::{Drive, Message};
+use drive::{AgentRunMessage, Drive};
 use host::Launch;
 use tool_door::ToolDoor;
 
 /// What an agent is to do, and within which limits.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct AgentTask {
     /// The name it is known by in the journal.
     pub agent: String,
     /// What it is told.
@@ -83,7 +83,7 @@ pub enum AgentGround {
     },
 }
 
-impl Task {
+impl AgentTask {
     /// Returns a variable as the agent sees it.
     fn variable(&self, name: &str) -> Option<OsString> {
         let set = self.env.iter().rev().find(|(known, _)| known == name);
@@ -153,7 +153,7 @@ pub struct Ending {
     /// What it cost in all.
     pub spent: Amounts,
     /// How its process ended.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// How long it took.
     pub took: Duration,
     /// Lines of its output that were not understood.
@@ -185,7 +185,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct AgentRun {
     process: Process,
-    messages: SyncSender<Message>,
+    messages: SyncSender<AgentRunMessage>,
     ending: Mutex<Receiver<Ending>>,
 }
 
@@ -223,7 +223,7 @@ impl StartError {
 pub fn start(
     care: &Supervisor,
     profile: &Profile,
-    task: &Task,
+    task: &AgentTask,
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
 ) -> Result<AgentRun, StartError> {
@@ -294,7 +294,7 @@ impl AgentRun {
     /// Tells it to stop; it has ended when [`AgentEvent::Ended`] comes.
     pub fn stop(&self) {
         // An agent that is over need not be told.
-        let _ = self.messages.send(Message::Stop);
+        let _ = self.messages.send(AgentRunMessage::Stop);
     }
 
     /// Waits until it is over, at most for `limit`; returns how it ended, once.

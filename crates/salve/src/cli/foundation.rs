@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use salve_core::earned::EarningTerms;
-use salve_core::event::{Actor, Mode};
+use salve_core::event::{Actor, RepairMode};
 use salve_core::scrub::Scrubber;
 use uuid::Uuid;
 
@@ -192,7 +192,7 @@ impl<'o> Foundation<'o> {
         };
         listen(&self.project, &self.store, tell, others)?;
         let person = self.scrubber.scrub(&user_name());
-        let mut watch = control::Watch::new(&self.project, person, &self.scrubber);
+        let mut watch = control::ControlFileWatch::new(&self.project, person, &self.scrubber);
         let sender = inbox.sender();
         // Nobody is left to tell when the run is over.
         let tell = move |text| drop(sender.send(InboxMessage::Note { subject: 0, text }));
@@ -222,7 +222,7 @@ pub(super) fn repair_terms(
     };
     RepairTerms {
         person: scrubber.scrub(&user_name()),
-        mode: if by_agent { Mode::Agent } else { Mode::Legacy },
+        mode: if by_agent { RepairMode::Agent } else { RepairMode::Legacy },
         engage: agent.engage_timeout,
         write: agent.write_timeout,
         max_files: repair.max_files,

@@ -52,8 +52,9 @@ fn heal(
 ) -> Result<(), CliError> {
     let config = super::config::in_force(out)?;
     let scrubber = foundation::scrubber(&config)?;
-    let dir = std::env::current_dir()
-        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let dir = std::env::current_dir().map_err(|error| {
+        CliError::failed("cannot find out the present directory").because(error)
+    })?;
     let project = Project::locate(out.global().project.as_deref()).ok();
     // Outside of any project, the user's own store takes the journal.
     let keeps = project.clone().or_else(|| dirs::data().map(Project::of_user));

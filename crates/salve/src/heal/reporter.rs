@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Entry, Exit, Proof};
+use salve_core::event::{Entry, ProcessExit, Proof};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 use salve_core::scrub::Scrubbed;
@@ -56,7 +56,7 @@ pub enum Remark {
     /// A server ended by itself, as it should.
     Ended {
         /// How.
-        exit: Exit,
+        exit: ProcessExit,
     },
     /// A server was stopped because somebody wanted it.
     Stopped,

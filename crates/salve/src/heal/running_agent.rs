@@ -7,7 +7,7 @@ use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
 
 use super::files::with_causes;
-use crate::agent::{self, AgentEvent, AgentGround, AgentRun, Profile, Task};
+use crate::agent::{self, AgentEvent, AgentGround, AgentRun, AgentTask, Profile};
 use crate::config::{LiveSettings, Reload};
 use crate::process::Supervisor;
 use crate::project::Project;
@@ -30,7 +30,7 @@ pub struct RunningAgent {
 
 /// Why an agent does not work.
 #[derive(Clone, Debug)]
-pub struct NotStarted {
+pub struct AgentNotStarted {
     /// Why, and what to do.
     pub text: String,
     /// Whether its program is not there.
@@ -45,7 +45,7 @@ pub struct AgentStart<'a> {
     /// How its program is run.
     pub profile: &'a Profile,
     /// What it is to do.
-    pub task: &'a Task,
+    pub task: &'a AgentTask,
     /// When it begins.
     pub now: Timestamp,
 }
@@ -57,7 +57,7 @@ pub fn start_agent(
     &AgentStart { project, profile, task, now }: &AgentStart<'_>,
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
-) -> Result<Result<RunningAgent, NotStarted>, StoreError> {
+) -> Result<Result<RunningAgent, AgentNotStarted>, StoreError> {
     let guard = live.agent_starts(now)?;
     // Without a repository, or where it cannot be kept, the files are kept all the same; from a layer
     // it is out of reach.
@@ -80,7 +80,7 @@ pub fn start_agent(
                 format!("{error}: {}", error.source)
             };
             let text = left.map_or(text.clone(), |left| format!("{text}\n{left}"));
-            Ok(Err(NotStarted { text, is_missing }))
+            Ok(Err(AgentNotStarted { text, is_missing }))
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use salve_core::check::{self, CheckBrief, Results};
 use salve_core::event::{
-    Actor, Digest, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, Judgement, Limits,
-    Proof, Subject,
+    Actor, Digest, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, Judgement, Proof,
+    ResourceLimits, Subject,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident};
@@ -272,7 +272,7 @@ pub struct OpeningTerms {
     /// The terms of the incident itself.
     pub policy: IncidentPolicy,
     /// What is left above the incident: to the run, or to the job it is a part of.
-    pub left: Limits,
+    pub left: ResourceLimits,
 }
 
 /// Salve's own resorts.

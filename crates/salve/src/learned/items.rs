@@ -106,7 +106,7 @@ pub struct ToolFailure {
 
 /// One entry of `patterns.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pattern {
+pub struct LearnedPattern {
     /// What kind of error it is: `network`, `auth` or another word.
     pub category: String,
     /// Text that the error contains.

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use salve_core::event::{Authority, Exit, Process};
+use salve_core::event::{Authority, Process, ProcessExit};
 use salve_core::playbook::{Action, ActionStep, LivingProcess, LockHold, Right};
 
-use super::Ask;
+use super::FailedSubject;
 use super::aside::{self, Aside, remove};
 use super::look::{is_tracked, procs, sqlite};
 use crate::gate::DirError;
@@ -92,7 +92,7 @@ pub enum ApplyError {
         /// The command.
         command: String,
         /// How it ended.
-        exit: Exit,
+        exit: ProcessExit,
         /// The last lines it wrote, not scrubbed.
         output: String,
     },
@@ -105,7 +105,7 @@ pub enum ApplyError {
 pub fn apply(
     action: &Action,
     on: Authority,
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     care: &Supervisor,
 ) -> Result<Applied, ApplyError> {
     let mut applied = Applied::default();
@@ -175,7 +175,7 @@ fn clear(root: &Path, path: &str) -> Result<(), ApplyError> {
 }
 
 /// Removes a lock if it is still the very one that was judged, and nobody holds it.
-fn unlock(ask: &Ask<'_>, path: &str, judged: &LockHold) -> Result<(), ApplyError> {
+fn unlock(ask: &FailedSubject<'_>, path: &str, judged: &LockHold) -> Result<(), ApplyError> {
     let place = derived(ask.root, path)?;
     let now = procs::hold(ask, &place);
     let same = now.written == judged.written && now.pid == judged.pid;
@@ -188,7 +188,7 @@ fn unlock(ask: &Ask<'_>, path: &str, judged: &LockHold) -> Result<(), ApplyError
 
 /// Proves again that the holder is the one that was judged, and that it may be ended.
 fn found(
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     holder: &Process,
     port: Option<u16>,
     right: Right,
@@ -211,7 +211,7 @@ fn found(
 }
 
 /// Ends processes by handle, so that no other one is hit: asks, waits, kills.
-fn end(ask: &Ask<'_>, family: &[Process]) -> Result<(), ApplyError> {
+fn end(ask: &FailedSubject<'_>, family: &[Process]) -> Result<(), ApplyError> {
     let mut handles = Vec::new();
     for process in family {
         let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
@@ -248,7 +248,7 @@ struct RemedyRun<'a> {
 
 /// Runs a command in the sandbox.
 fn run(
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     care: &Supervisor,
     &RemedyRun { argv, dir, limit, on }: &RemedyRun<'_>,
 ) -> Result<SandboxEnd, ApplyError> {
@@ -271,7 +271,7 @@ fn run(
     if let Some(source) = ran.breach {
         return Err(ApplyError::Breach { command, source });
     }
-    if ran.exit == Exit::Code(0) {
+    if ran.exit == ProcessExit::Code(0) {
         return Ok(ran);
     }
     Err(ApplyError::Failed { command, exit: ran.exit, output: ran.output })

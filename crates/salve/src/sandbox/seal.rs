@@ -45,7 +45,7 @@ const MOST: u64 = 4 << 20;
 
 /// The sealed paths of a project, as they were before a command.
 #[derive(Debug)]
-pub(super) struct Seal {
+pub(super) struct SealedPaths {
     root: PathBuf,
     /// Those that the kernel seals.
     pub(super) by_kernel: Vec<OsString>,
@@ -95,7 +95,7 @@ impl SealedContent {
     }
 }
 
-impl Seal {
+impl SealedPaths {
     /// Looks at what is sealed in a job's project, and at what is `also` sealed elsewhere.
     pub(super) fn new(job: &SandboxedCommand<'_>, also: Option<&Path>, spaces: Spaces) -> Self {
         let (by_kernel, pinned, reopened, kept) = Default::default();
@@ -274,7 +274,7 @@ mod tests {
         fs::write(at(".git/hooks/pre-commit"), "#!/bin/sh").unwrap();
         let executable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(at(".git/hooks/pre-commit"), executable).unwrap();
-        let seal = Seal::new(&job, None, Spaces::None);
+        let seal = SealedPaths::new(&job, None, Spaces::None);
         assert!(seal.by_kernel.is_empty() && seal.reopened.is_empty());
 
         fs::write(at(".git/config"), "[core]\nhooksPath = /tmp").unwrap();
@@ -296,7 +296,7 @@ mod tests {
         assert!(!at("salve.json").exists());
         assert_eq!(fs::read_dir(at(REFUSED)).unwrap().count(), 5, "one of them is empty");
 
-        let quiet = Seal::new(&job, None, Spaces::None);
+        let quiet = SealedPaths::new(&job, None, Spaces::None);
         fs::write(at("package.json"), "{}").unwrap();
         assert!(quiet.check().unwrap().is_empty());
     }

@@ -40,7 +40,7 @@ pub(super) fn separate(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
         // It only helps: whoever looks at the environment does without.
         let _ = mount(Some(&**file), &**place, None::<&str>, MsFlags::MS_BIND, None::<&str>);
     }
-    let uppers = throw::uppers(plan).map(PathBuf::into_os_string);
+    let uppers = throw::upper_directory(plan).map(PathBuf::into_os_string);
     let open: Vec<OsString> = plan.writes.iter().cloned().chain(uppers).collect();
     close_the_rest(&open)?;
     throw::cover(plan)?;

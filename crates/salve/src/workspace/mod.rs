@@ -70,7 +70,7 @@ pub use step_store::{
 pub use tree::Why;
 
 use git::Git;
-use ignored::Ignored;
+use ignored::IgnoredFiles;
 use keep::KeepPlace;
 use measure::NamedTree;
 use scan::Scanner;
@@ -82,14 +82,14 @@ const LONGEST_DIFF: usize = 1 << 20;
 
 /// How much a snapshot may keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SnapshotLimits {
     /// The largest file in bytes.
     pub file: u64,
     /// The most bytes that one snapshot adds to the store.
     pub total: u64,
 }
 
-impl Default for Limits {
+impl Default for SnapshotLimits {
     fn default() -> Self {
         Self { file: 32 << 20, total: 512 << 20 }
     }
@@ -114,7 +114,7 @@ pub struct Workspace {
 pub struct Snapshot {
     name: Name,
     tree: WorkingTree,
-    ignored: Ignored,
+    ignored: IgnoredFiles,
 }
 
 /// A file that a snapshot does not keep.
@@ -142,7 +142,7 @@ pub struct Measured {
 impl Workspace {
     /// Opens the project's working tree.
     pub fn open(project: &Project) -> Result<Self, WorkspaceError> {
-        let mut workspace = Self::with_limits(project, Limits::default())?;
+        let mut workspace = Self::with_limits(project, SnapshotLimits::default())?;
         if let Some(file) = memo::file(project.root()) {
             workspace.scanner.remember_in(file);
         }
@@ -151,7 +151,7 @@ impl Workspace {
 
     /// Opens the project's working tree with other limits, and without what other processes have
     /// seen there.
-    pub fn with_limits(project: &Project, limits: Limits) -> Result<Self, WorkspaceError> {
+    pub fn with_limits(project: &Project, limits: SnapshotLimits) -> Result<Self, WorkspaceError> {
         let root = project.root();
         let state_dir = project.make_state_dir()?;
         let store::OpenedVault { git, format, vault } = store::open(root)?;
@@ -179,7 +179,7 @@ impl Workspace {
             Some(store) => keep::load(&store, &name.to_ignored_ref())?.unwrap_or_default(),
             None => WorkingTree::default(),
         };
-        Ok(Some(Snapshot { name, tree, ignored: Ignored::of(ignored) }))
+        Ok(Some(Snapshot { name, tree, ignored: IgnoredFiles::of(ignored) }))
     }
 
     /// Returns the names of all snapshots of an incident, in order.

@@ -173,7 +173,7 @@ const OUTPUTS: &[(&str, &str, i32, Execution)] = &[
 fn tests_executed_or_they_did_not() {
     for (what, output, exit, want) in OUTPUTS {
         let class = FingerprintRules::built_in().fingerprint(output, &Hints::default()).class;
-        let got = executed(&check::read(output), class, &Exit::Code(*exit));
+        let got = executed(&check::read(output), class, &ProcessExit::Code(*exit));
         assert_eq!(got, *want, "{what} ({class})");
     }
 }

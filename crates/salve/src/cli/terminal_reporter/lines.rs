@@ -7,8 +7,8 @@ use super::plea::{AnswerWay, given_up, plea};
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
 use salve_core::event::{
-    Effect, EffectReport, Event, Exit, IncidentEvent, PersonOrder, RemedyKind, RemedyVerdict,
-    SubjectKind, Undo,
+    Effect, EffectReport, Event, IncidentEvent, PersonOrder, ProcessExit, RemedyKind,
+    RemedyVerdict, SubjectKind, Undo,
 };
 use salve_core::incident::RepairPhase;
 use salve_core::repair::{self, Notice, agent_title, evidence_path};
@@ -293,7 +293,9 @@ fn fallen(view: &IncidentView) -> &'static str {
     match view.subject().kind {
         SubjectKind::Server if view.incident().symptom().exit.is_none() => "ill",
         SubjectKind::Server => "crashed",
-        SubjectKind::Check if view.incident().symptom().exit == Some(Exit::Code(0)) => "reported",
+        SubjectKind::Check if view.incident().symptom().exit == Some(ProcessExit::Code(0)) => {
+            "reported"
+        }
         SubjectKind::Check | SubjectKind::Iteration => "red",
         SubjectKind::Tool | SubjectKind::Step => "failed",
     }

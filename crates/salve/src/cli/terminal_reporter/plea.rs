@@ -4,7 +4,7 @@
 //! **Invariant:** no sentence stands twice in it.
 
 use salve_core::event::{PersonQuestion, SubjectKind};
-use salve_core::repair::{self, Ask, CooldownNotice, evidence_path};
+use salve_core::repair::{self, CooldownNotice, OpenQuestion, evidence_path};
 use salve_core::view::IncidentView;
 
 use super::lines::is_server;
@@ -92,7 +92,7 @@ fn without_repeats(lines: Vec<String>) -> Vec<String> {
     said
 }
 
-fn how_to_answer(view: &IncidentView, ask: &Ask, answers: AnswerWay) -> String {
+fn how_to_answer(view: &IncidentView, ask: &OpenQuestion, answers: AnswerWay) -> String {
     let id = format!("heal-{}", view.id().short());
     let keys = match answers {
         AnswerWay::Keys if is_server(view) => true,

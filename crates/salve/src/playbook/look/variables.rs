@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::super::Ask;
+use super::super::FailedSubject;
 use super::git;
 use crate::files::{FileKind, read_text};
 
@@ -64,7 +64,11 @@ const CODE: &[&str] =
 
 /// Returns the names that the example or the code wants and that nothing sets, if the failure
 /// speaks of a variable or of an environment file at all.
-pub(super) fn unset(ask: &Ask<'_>, output: &str, example: &BTreeSet<String>) -> Vec<String> {
+pub(super) fn unset(
+    ask: &FailedSubject<'_>,
+    output: &str,
+    example: &BTreeSet<String>,
+) -> Vec<String> {
     let small = output.to_ascii_lowercase();
     let speaks = ["environ", ".env", "env var", "variable", "not set", "keyerror", "missing"];
     if !speaks.iter().any(|word| small.contains(word)) {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::journal::SqliteJournal;
-use super::lock::{Guard, Share};
+use super::lock::{HeldLock, Share};
 use crate::atomic::{self, WriteError};
 use crate::files::{self, FileKind};
 use crate::project::Project;
@@ -49,7 +49,7 @@ struct Left {
 pub(super) fn update(journal: &SqliteJournal) -> Result<(), StoreError> {
     let project = journal.project();
     for _ in 0..ROUNDS {
-        let seq = match Guard::take(&state_path(project), Share::Alone, Duration::ZERO) {
+        let seq = match HeldLock::take(&state_path(project), Share::Alone, Duration::ZERO) {
             Ok(mut guard) => Copy { journal, path: project.events() }.update(guard.file())?,
             Err(StoreError::Locked { .. }) => return Ok(()),
             Err(error) => return Err(error),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use salve_core::event::{JobStepTerms, JobTerms, Limits};
+use salve_core::event::{JobStepTerms, JobTerms, ResourceLimits};
 use salve_core::job::FailureRule;
 use salve_core::scrub::Scrubber;
 
@@ -168,7 +168,7 @@ impl JobFile {
             steps: terms,
             resets: self.job.max_resets.unwrap_or(settings.job_self_heal_max_resets),
             parks: settings.max_parks,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
         };
         let rules = self.job.failure_rules.iter().chain(&settings.failure_rules);
         Ok(JobSpec { terms, steps, rules: rules.map(FailureRule::from).collect() })

@@ -25,9 +25,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Actor, Digest, Exit};
+use salve_core::event::{Actor, Digest, ProcessExit};
 use salve_core::incident::DueEffect;
-use salve_core::watch::{ProbeAnswer, SelfReload, ServerTrouble, Watch};
+use salve_core::watch::{ProbeAnswer, SelfReload, ServerTrouble, ServerWatch};
 
 pub use lock::{cared_for, clear_stale};
 pub use plan::{ServerPlan, ServerTerms, Soak, Timing};
@@ -37,7 +37,7 @@ use self::awaiting::AwaitingWatch;
 use self::installed::InstalledPackages;
 use crate::heal::right::RunLock;
 use crate::heal::run_environment::RunEnvironment;
-use crate::process::{Capture, Ended, Running};
+use crate::process::{Capture, ProcessEnd, Running};
 
 /// Something that happened to servers.
 #[derive(Debug)]
@@ -70,11 +70,11 @@ pub enum ServerNews {
 #[derive(Debug)]
 pub enum LifeNews {
     /// Its process ended and was reaped.
-    Exited(Ended),
+    Exited(ProcessEnd),
     /// Nothing of its processes is left.
     Cleared {
         /// How its process ended, if there was one.
-        exit: Option<Exit>,
+        exit: Option<ProcessExit>,
         /// What the project's files are then, where that matters.
         tree: Option<Digest>,
     },
@@ -187,7 +187,7 @@ enum ProcessState {
 /// What follows once nothing of a server is left.
 enum AfterEnd {
     /// It ended by itself.
-    Gone { ended: Ended, verifies: Option<DueEffect> },
+    Gone { ended: ProcessEnd, verifies: Option<DueEffect> },
     /// It was ended because it was unwell.
     Unwell { ailing: Ailing, uptime: Duration, verifies: Option<DueEffect> },
     /// It was ended because somebody wanted that.
@@ -207,7 +207,7 @@ struct Ailing {
 
 /// How a server failed.
 struct Failing {
-    exit: Option<Exit>,
+    exit: Option<ProcessExit>,
     uptime: Duration,
     /// What was wrong while it ran.
     ailing: Option<Ailing>,
@@ -234,7 +234,7 @@ enum Source {
 struct ServerRun {
     running: Running,
     since: Instant,
-    watch: Watch,
+    watch: ServerWatch,
     address: Option<String>,
     /// How that is known.
     source: Source,

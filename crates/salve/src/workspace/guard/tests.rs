@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 
 use super::super::tests::{Place, git_in, gits_own, name};
-use super::super::{Give, Limits, Moment};
+use super::super::{Give, Moment, SnapshotLimits};
 use super::*;
 
 /// A repository with one of everything, and a workspace that keeps nothing outside of the test.
@@ -148,7 +148,7 @@ fn a_linked_working_tree_is_kept_with_the_repository_it_belongs_to() {
     let linked = beside.path().canonicalize().unwrap().join("linked");
     place.git(&["worktree", "add", "--quiet", linked.to_str().unwrap(), "other"]);
     let mut workspace =
-        Workspace::with_limits(&Project::at(&linked).unwrap(), Limits::default()).unwrap();
+        Workspace::with_limits(&Project::at(&linked).unwrap(), SnapshotLimits::default()).unwrap();
     workspace.guards = guards.path().canonicalize().unwrap();
     let before = workspace.snapshot(name(1)).unwrap();
     assert_eq!(before.name().moment, Moment::Before);

@@ -11,7 +11,7 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::{Ground, link_text, packages};
+use super::{ShadowRoots, link_text, packages};
 
 /// Directories of packages, shown by links.
 const PACKAGES: [&str; 4] = ["node_modules", "bower_components", "vendor", ".yarn"];
@@ -60,7 +60,7 @@ enum How {
 
 /// Brings one thing after the other until too much has been copied.
 pub(super) struct Bringer<'a> {
-    ground: &'a Ground,
+    ground: &'a ShadowRoots,
     files: u64,
     bytes: u64,
     /// What was not brought, and why, for people.
@@ -68,7 +68,7 @@ pub(super) struct Bringer<'a> {
 }
 
 impl<'a> Bringer<'a> {
-    pub(super) fn new(ground: &'a Ground) -> Self {
+    pub(super) fn new(ground: &'a ShadowRoots) -> Self {
         Self { ground, files: 0, bytes: 0, lacks: Vec::new() }
     }
 
