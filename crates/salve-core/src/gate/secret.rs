@@ -178,7 +178,7 @@ mod tests {
             "curl -u me:walnut https://example.com",
             "curl --user me:walnut https://example.com",
             "curl -H 'Authorization: Bearer walnut12345' https://example.com",
-            "curl -H \"X-Api-ScrubKey: walnut\" https://example.com",
+            "curl -H \"X-Api-Key: walnut\" https://example.com",
             "curl 'https://example.com/?api_key=walnut'",
             "curl 'https://hooks.example/services/T1/B1/WALNUTwalnutWALNUT42'",
             "NPM_TOKEN=walnut npm ci",

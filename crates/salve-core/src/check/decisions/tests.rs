@@ -52,7 +52,9 @@ fn each_decision_is_told_with_its_reason() {
     ];
     let told: Vec<_> = texts(&story).into_iter().filter(|t| !t.starts_with("ESCALATED")).collect();
     assert_eq!(told, want);
-    assert!(texts(&story).iter().any(|text| text.starts_with("ESCALATED to ada: A change")));
+    assert!(
+        texts(&story).iter().any(|text| text.starts_with("ESCALATED to ada: Salve could not undo"))
+    );
 }
 
 #[test]
