@@ -143,7 +143,7 @@ fn print_diffs(to: &mut impl Write, store: &Store, id: IncidentId) -> Result<(),
     let scrubber = project::scrubber();
     let kept = Workspace::open(store.project())?;
     let mut shown = false;
-    for AttemptChange { before, after } in kept.attempt_changes(id)? {
+    for AttemptChange { before, after } in kept.attempts().changes(id)? {
         let (Some(before), Some(after)) = (kept.load(before)?, kept.load(after)?) else { continue };
         let patch = kept.diff(&before, &after)?;
         let attempt = before.name().attempt;

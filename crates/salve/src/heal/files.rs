@@ -82,9 +82,11 @@ pub fn roll_back(
         match reach {
             // The tree has nothing of it, only what the user did meanwhile.
             TrialReach::InLayer | TrialReach::Untouched => {}
-            TrialReach::Applied | TrialReach::Unsure => workspace.restore_unmeasured(attempt)?,
+            TrialReach::Applied | TrialReach::Unsure => {
+                workspace.attempts().restore_unmeasured(attempt)?
+            }
         }
-        workspace.roll_back(attempt, scope)
+        workspace.attempts().roll_back(attempt, scope)
     };
     report(roll_back(), scrubber)
 }
@@ -93,14 +95,14 @@ pub fn roll_back(
 pub fn take_away(project: &Project, attempt: Name, scrubber: &Scrubber) -> EffectReport {
     let change = change_of(attempt);
     let workspace = Workspace::open(project).map_err(RestoreError::from);
-    report(workspace.and_then(|there| there.take_back_changes(&[change])), scrubber)
+    report(workspace.and_then(|there| there.attempts().take_back(&[change])), scrubber)
 }
 
 /// Brings the change of an attempt back that was taken away.
 pub fn bring_back(project: &Project, attempt: Name, scrubber: &Scrubber) -> EffectReport {
     let change = change_of(attempt);
     let workspace = Workspace::open(project).map_err(RestoreError::from);
-    report(workspace.and_then(|there| there.bring_back_changes(&[change])), scrubber)
+    report(workspace.and_then(|there| there.attempts().bring_back(&[change])), scrubber)
 }
 
 fn change_of(attempt: Name) -> AttemptChange {

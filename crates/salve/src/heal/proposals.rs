@@ -56,7 +56,8 @@ pub fn offers(
                 if workspace.is_none() {
                     workspace = Workspace::open(bench.project).ok();
                 }
-                let fits = workspace.as_ref().map(|there| there.fits(text.as_str().as_bytes()));
+                let fits =
+                    workspace.as_ref().map(|there| there.patches().fits(text.as_str().as_bytes()));
                 match fits {
                     Some(Ok(files)) => Some(patch(proposal, &files, confidence, bench)),
                     // It is never taken, and whoever proposed it should know why.

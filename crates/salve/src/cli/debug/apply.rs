@@ -94,7 +94,7 @@ impl PlannedRepair {
                     .hint("paths begin at the project's root, as git diff writes them")
             };
             let workspace = Workspace::open(&planned.project).map_err(|error| unfit(&error))?;
-            let files = workspace.fits(&text).map_err(|error| unfit(&error))?;
+            let files = workspace.patches().fits(&text).map_err(|error| unfit(&error))?;
             planned.way = ToolRepairWay::Patch { text, files };
         }
         Ok(planned)

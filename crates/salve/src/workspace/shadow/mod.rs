@@ -89,7 +89,9 @@ impl Workspace {
 
         lay::surround(&ground)?;
         let mut lacks = lay::lay(scanner, tree, &ground)?;
-        self.lay_ignored(of, &ground)?;
+        if let Some(store) = self.vault.existing() {
+            lay::lay_over(&store, &of.ignored.tree, &ground)?;
+        }
         let mut bringer = Bringer::new(&ground);
         tree.hidden.iter().for_each(|path| bringer.bring(Path::new(path)));
         lacks.extend(bringer.lacks);
@@ -100,14 +102,6 @@ impl Workspace {
         let now = packages::look(&scanner.root, &tree.hidden);
         let drifted = packages::differing(&tree.packages, &now);
         Ok(Shadow { ground, env, lacks, drifted, _lair: lair })
-    }
-
-    /// Lays the ignored files out that are kept.
-    fn lay_ignored(&self, of: &Snapshot, ground: &ShadowRoots) -> Result<(), WorkspaceError> {
-        match self.vault.existing() {
-            Some(store) => lay::lay_over(&store, &of.ignored.tree, ground),
-            None => Ok(()),
-        }
     }
 
     /// Gives the files named by `only` in a shadow the state that they have in another snapshot;
