@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use salve_core::event::Entry;
+use salve_core::event::{Entry, RepairMode};
 use salve_core::incident::Incident;
 use uuid::Uuid;
 
@@ -72,7 +72,12 @@ fn heal(
         care: care.clone(),
         rules: config.fingerprint_rules(),
         remedies,
-        terms: foundation::repair_terms(&config, Purpose::Recoveries, false, &scrubber),
+        terms: foundation::repair_terms(
+            &config,
+            Purpose::Recoveries,
+            RepairMode::Legacy,
+            &scrubber,
+        ),
         agents: None,
         inbox: Inbox::default(),
         reporter: &mut reporter,
