@@ -5,7 +5,6 @@ mod ears;
 mod keys;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -21,7 +20,7 @@ use self::keys::Keys;
 use super::foundation::{Foundation, Purpose};
 use super::project::{kept, presence};
 use super::serve::{self, PageArgs};
-use super::terminal_reporter::AnswerWay;
+use super::terminal_reporter::{AnswerWay, Colours};
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::heal::inbox::InboxMessage;
@@ -161,9 +160,9 @@ fn captured(
     let widest = servers.iter().map(|server| server.name.len()).max().unwrap_or_default();
     let several = servers.len() > 1;
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX);
-    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colours = Colours::on(&std::io::stdout());
     let capture = |(at, server): (usize, ServerSettings)| {
-        let style = if coloured {
+        let style = if colours == Colours::Shown {
             Style::new().fg_color(Some(COLOURS[at % COLOURS.len()].into()))
         } else {
             Style::new()
@@ -254,8 +253,8 @@ fn server_plan(
     let text = server.command.to_string();
     let mut env: Vec<(OsString, OsString)> =
         server.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    if coloured && !server.pty {
+    let colours = Colours::on(&std::io::stdout());
+    if colours == Colours::Shown && !server.pty {
         // A pipe would make it drop its colours, and what it writes is passed on untouched.
         env.extend(["FORCE_COLOR", "CLICOLOR_FORCE"].map(|name| (name.into(), "1".into())));
     }

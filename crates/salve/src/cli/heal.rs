@@ -4,7 +4,6 @@ mod summary;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -18,6 +17,7 @@ use super::dev::locate;
 use super::events::visible;
 use super::foundation::{Foundation, Purpose};
 use super::project::kept;
+use super::terminal_reporter::Colours;
 use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
@@ -288,7 +288,7 @@ pub(super) fn plan(
         // tells whose doing it is, should a check fail of that alone.
         env.extend([("CI".into(), "1".into()), (SETS_CI.into(), "1".into())]);
     }
-    if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+    if Colours::on(&std::io::stdout()) == Colours::Shown {
         // A pipe would make it drop its colours, and what it writes is passed on untouched.
         env.extend(["FORCE_COLOR", "CLICOLOR_FORCE"].map(|name| (name.into(), "1".into())));
     }

@@ -1,5 +1,6 @@
 //! What Salve says while it heals: the spec's words for each phase, with what a person needs beside them.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::fit::fit;
@@ -17,6 +18,21 @@ use salve_core::view::{IncidentView, IncidentViewLine};
 
 /// The column at which the text of a line begins.
 const TEXT_COLUMN: usize = 19;
+
+/// Whether what is written has colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Colours {
+    Shown,
+    Plain,
+}
+
+impl Colours {
+    /// Returns whether a stream shows colours, and the user wants them.
+    pub(in crate::cli) fn on(stream: &impl IsTerminal) -> Self {
+        let are_wanted = std::env::var_os("NO_COLOR").is_none();
+        if stream.is_terminal() && are_wanted { Self::Shown } else { Self::Plain }
+    }
+}
 
 /// How grave a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -52,15 +68,18 @@ impl TerminalLine {
         Self { text, ..self }
     }
 
-    /// Returns the line as it is shown, with colours if they are wanted.
-    pub(in crate::cli) fn show(&self, coloured: bool) -> String {
+    /// Returns the line as it is shown.
+    pub(in crate::cli) fn show(&self, colours: Colours) -> String {
         let (sign, colour) = match self.grade {
             Grade::News => ("▲", AnsiColor::Yellow),
             Grade::Good => ("●", AnsiColor::Green),
             Grade::Grave => ("■", AnsiColor::Red),
         };
-        let style =
-            if coloured { Style::new().bold().fg_color(Some(colour.into())) } else { Style::new() };
+        let style = if colours == Colours::Shown {
+            Style::new().bold().fg_color(Some(colour.into()))
+        } else {
+            Style::new()
+        };
         let text = self.text.replace('\n', &format!("\n{:TEXT_COLUMN$}", ""));
         let line = format!("{style}{sign} salve{style:#}  {:<9} {text}", self.verb);
         line.trim_end().to_owned()
@@ -320,7 +339,7 @@ mod tests {
         let text = "All 3 repair attempts failed. ReferenceError: total is not defined in app.js";
         for width in [80, 60] {
             let line = TerminalLine::new(Grade::Grave, "exhausted", text);
-            let shown = line.fitted(Some(width)).show(false);
+            let shown = line.fitted(Some(width)).show(Colours::Plain);
             assert!(shown.lines().count() > 1, "{shown}");
             for line in shown.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
@@ -332,8 +351,14 @@ mod tests {
     #[test]
     fn a_line_has_its_columns_and_its_colour() {
         let line = TerminalLine::new(Grade::Grave, "needs you", "first\nsecond");
-        assert_eq!(line.show(false), "■ salve  needs you first\n                   second");
-        assert!(line.show(true).starts_with("\u{1b}[1m\u{1b}[31m■ salve\u{1b}[0m"));
-        assert_eq!(TerminalLine::new(Grade::News, "stopped", "").show(false), "▲ salve  stopped");
+        assert_eq!(
+            line.show(Colours::Plain),
+            "■ salve  needs you first\n                   second"
+        );
+        assert!(line.show(Colours::Shown).starts_with("\u{1b}[1m\u{1b}[31m■ salve\u{1b}[0m"));
+        assert_eq!(
+            TerminalLine::new(Grade::News, "stopped", "").show(Colours::Plain),
+            "▲ salve  stopped"
+        );
     }
 }
