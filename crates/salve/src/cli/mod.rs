@@ -113,7 +113,7 @@ enum KeptCommand {
     Run(job::run::Args),
     /// Run an MCP server behind a proxy that keeps it alive
     Proxy(proxy::Args),
-    /// Run one command, heal what stops it, and repeat it if that is safe
+    /// Run one command, heal what stops it, repeat it if that is safe
     Call(call::Args),
     /// Run or check a skill: steps in YAML that call tools
     Skill(skill::Args),

@@ -126,7 +126,7 @@ mod tests {
         Time:        1970-01-01T00:00:00Z
         Server:      web
         Command:     npm run dev
-        ProcessExit:        exit 1
+        Exit:        exit 1
         Uptime:      4.2 s
         Fingerprint: 0000000000000007 (dependency_missing)
         Key line:    Error: Cannot find module 'express'
