@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::notice::{resource_text, size};
 use crate::event::{
     Breaker, Digest, EffectReport, Event, IncidentEvent, PersonQuestion, Proposed, Resource,
-    SubjectKind,
+    RuleKey, SubjectKind,
 };
 use crate::incident::{Phase, larger};
 use crate::scrub::Scrubbed;
@@ -62,7 +62,11 @@ fn words(view: &IncidentView, question: PersonQuestion) -> (String, Option<Strin
         PersonQuestion::Remedy => {
             let remedy = view.incident().trial().map(|trial| trial.remedy.text.as_str());
             let remedy = remedy.unwrap_or("the remedy");
-            let why = format!("`{remedy}` may not run without a person's word.");
+            let mut why = format!("`{remedy}` may not run without a person's word.");
+            let tried = view.remedies().last().filter(|one| RuleKey::is_earned(&one.rule));
+            if let Some(tried) = tried {
+                why = format!("{why} {}.", tried.reason);
+            }
             (
                 why,
                 Some(format!("`{remedy}` runs once, then the result is verified")),

@@ -96,6 +96,7 @@ impl Remedies<'_> {
                     word.by,
                     key.short()
                 );
+                offer.judgement.rule = scrubber.scrub(&key.to_string());
                 offer.judgement.reason = scrubber.scrub(&again);
             }
         }

@@ -173,7 +173,9 @@ fn of_two_things_that_are_broken_both_are_mended_and_both_remedies_stay_known() 
         ("mkdir -p cache; touch cache/two", "Error: bang in module two"),
     ];
     let mut check = String::new();
-    let mut allowed = String::from("[recovery]\nauto_approve = [");
+    let mut allowed = String::from(
+        "[recovery]\nmax_auto_recoveries_per_run = 9\ncooldown_seconds = 0\nauto_approve = [",
+    );
     for (cure, failure) in failures {
         let learned = ward
             .project
