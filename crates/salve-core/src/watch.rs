@@ -93,7 +93,6 @@ pub enum WatchTurn {
     Checking,
     /// It looks well and has to stay so for a while.
     Soaking,
-    /// It is well.
     Well,
     /// It is unwell; the watch is over.
     Unwell(ServerTrouble),
@@ -145,7 +144,6 @@ struct FailingSince {
 pub enum TroubleCourse {
     /// It is left running.
     LeaveRunning,
-    /// It is ended.
     End,
 }
 

@@ -207,9 +207,7 @@ pub enum RuleValue {
     Unset,
     /// On or off.
     Flag(bool),
-    /// A number.
     Number(u64),
-    /// A word.
     Word(Scrubbed),
     /// Entries; their order does not matter.
     List(Vec<Scrubbed>),

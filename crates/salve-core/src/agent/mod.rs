@@ -147,7 +147,6 @@ pub enum Sign {
 /// How an agent judges its own run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentVerdict {
-    /// It finished.
     Finished,
     /// It gave up or was stopped.
     Failed,

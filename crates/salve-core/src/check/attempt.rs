@@ -38,9 +38,7 @@ pub enum HealAttemptOutcome {
 pub struct Attempt {
     /// The version of this shape.
     pub version: u32,
-    /// The incident.
     pub incident: IncidentId,
-    /// The check.
     pub check: String,
     /// The attempt's number within the incident, from 1.
     pub attempt: u32,
@@ -72,7 +70,6 @@ pub struct Attempt {
     pub files_changed: Option<u32>,
     /// How many lines were found changed, if that was measured.
     pub lines_changed: Option<u32>,
-    /// The files.
     pub files: Vec<ChangedFile>,
     /// Tokens of models.
     pub tokens: u64,

@@ -109,7 +109,6 @@ pub enum Keep {
 /// What was found, why, and what follows for the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// The proof.
     pub proof: Proof,
     /// The row of the table that said so.
     pub ground: ProofGround,

@@ -67,7 +67,6 @@ pub enum MemoryEvent {
     Learned {
         /// The failure.
         signature: Signature,
-        /// The remedy.
         remedy: Digest,
         /// What verification found.
         proof: Proof,
@@ -111,7 +110,6 @@ pub enum ServerEvent {
     Started {
         /// The server's name.
         server: Scrubbed,
-        /// The process.
         process: Process,
         /// What runs, for people.
         command: Scrubbed,
@@ -172,7 +170,6 @@ pub enum SessionEvent {
 pub enum TeamEvent {
     /// Somebody reported an issue.
     IssueReported {
-        /// The issue.
         issue: IssueId,
         /// What is wrong.
         text: Scrubbed,
@@ -187,7 +184,6 @@ pub enum TeamEvent {
     },
     /// An issue is no longer one.
     IssueSettled {
-        /// The issue.
         issue: IssueId,
         /// What settled it.
         how: IssueSettled,
@@ -264,10 +260,7 @@ pub enum RecoveryEvent {
     },
     /// Somebody proposed how to recover.
     #[serde(rename = "recovery_proposed")]
-    Proposed {
-        /// The proposal.
-        proposal: Box<Proposed>,
-    },
+    Proposed { proposal: Box<Proposed> },
     /// A proposal for a loop was not taken up.
     #[serde(rename = "recovery_refused")]
     Refused {

@@ -204,11 +204,7 @@ pub struct Checkpoint {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum AttemptEnd {
     /// The step is done and verified, and its checkpoint is kept.
-    Done {
-        /// The checkpoint.
-        checkpoint: Checkpoint,
-    },
-    /// It failed.
+    Done { checkpoint: Checkpoint },
     Failed {
         /// How.
         failure: Box<StepFailure>,
@@ -300,10 +296,7 @@ impl JobOrder {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobTurn {
     /// A person started it.
-    Started {
-        /// The terms.
-        terms: Box<JobTerms>,
-    },
+    Started { terms: Box<JobTerms> },
     /// A person or a worker had it go on.
     Resumed {},
     /// An attempt at a step begins.
@@ -319,7 +312,6 @@ pub enum JobTurn {
     Warned {
         /// The step's number, from 0.
         step: u32,
-        /// The timer.
         timer: StepTimer,
         /// How long is left.
         left_ms: u64,
@@ -365,10 +357,7 @@ pub enum JobTurn {
         reason: Scrubbed,
     },
     /// A person gave an order.
-    Ordered {
-        /// The order.
-        order: JobOrder,
-    },
+    Ordered { order: JobOrder },
     /// Whoever runs the job carried out the order.
     Honored {
         /// The entry of the order.
@@ -378,7 +367,6 @@ pub enum JobTurn {
     Stopped {},
     /// It is over.
     Ended {
-        /// Why.
         why: LoopEnd,
         /// Whether trying it again from its last checkpoint may help.
         retryable: bool,

@@ -50,7 +50,6 @@ pub enum RemedyOrigin {
     Proposal,
     /// Salve's own resort: retry, agent turn, reset.
     Builtin,
-    /// A person.
     Person,
 }
 
@@ -98,9 +97,7 @@ pub enum RemedyVerdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Judgement {
-    /// The verdict.
     pub verdict: RemedyVerdict,
-    /// The rule.
     pub rule: Scrubbed,
     /// The reason, for people.
     pub reason: Scrubbed,

@@ -61,7 +61,6 @@ pub const VERSION: u32 = 1;
 /// What is known about a failure besides its output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hints {
-    /// The exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended the process, as in `KILL` or `SIGKILL`.
     pub signal: Option<String>,

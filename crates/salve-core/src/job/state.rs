@@ -53,7 +53,6 @@ impl JobStatus {
 pub struct JobState {
     /// The version of its shape.
     pub version: u32,
-    /// The run.
     pub run_id: JobId,
     /// What the job is for.
     pub objective: Scrubbed,
@@ -196,11 +195,9 @@ fn recovery_object(of: &Job, request: &RecoveryRequest) -> RecoveryObject {
 pub struct AttemptRecord {
     /// The version of its shape.
     pub version: u32,
-    /// The run.
     pub run_id: JobId,
     /// Which branch of the run it is on, from 1.
     pub branch: u32,
-    /// The step.
     pub step_id: Scrubbed,
     /// Its number, from 0.
     pub step_index: usize,

@@ -163,33 +163,20 @@ pub enum PlaybookRuleError {
     /// A pattern cannot be read.
     #[error("rule `{rule}`: pattern `{pattern}`: {reason}")]
     Pattern {
-        /// The rule.
         rule: String,
-        /// The pattern.
         pattern: String,
         /// What is wrong with it.
         reason: String,
     },
     /// A condition does not exist.
     #[error("rule `{rule}`: unknown condition `{condition}`")]
-    Condition {
-        /// The rule.
-        rule: String,
-        /// The condition.
-        condition: String,
-    },
+    Condition { rule: String, condition: String },
     /// A text asks for a value that does not exist.
     #[error("rule `{rule}`: unknown value `{{{value}}}`")]
-    Value {
-        /// The rule.
-        rule: String,
-        /// The value.
-        value: String,
-    },
+    Value { rule: String, value: String },
     /// A rule does nothing and says nothing, or has two of something that excludes another.
     #[error("rule `{rule}`: {reason}")]
     Shape {
-        /// The rule.
         rule: String,
         /// What is wrong.
         reason: &'static str,
@@ -197,7 +184,6 @@ pub enum PlaybookRuleError {
     /// An example chooses another rule.
     #[error("rule `{rule}`: its example `{text}` chooses {got}")]
     Example {
-        /// The rule.
         rule: String,
         /// The example.
         text: String,
@@ -207,7 +193,6 @@ pub enum PlaybookRuleError {
     /// A counter-example chooses the rule.
     #[error("rule `{rule}`: it is chosen for its counter-example `{text}`")]
     Counter {
-        /// The rule.
         rule: String,
         /// The counter-example.
         text: String,

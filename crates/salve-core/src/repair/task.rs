@@ -90,9 +90,7 @@ impl RepairScene<'_> {
 /// What there is to do for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WaitingTask {
-    /// A repair.
     Repair(Box<RepairTask>),
-    /// Nothing.
     Nothing(NoTask),
 }
 
@@ -191,7 +189,6 @@ pub struct NoTask {
     pub next_step: String,
     /// The incident that is spoken of, if any.
     pub repair_id: Option<IncidentId>,
-    /// Its server.
     pub server: Option<String>,
     /// Its last phase.
     pub phase: Option<RepairPhase>,

@@ -115,7 +115,6 @@ fn check_there(launch: &Launch) -> Result<(), SpawnError> {
 }
 
 impl Family {
-    /// Returns which process it is.
     pub(super) fn process(&self) -> &Process {
         self.running.process()
     }

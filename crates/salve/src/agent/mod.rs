@@ -76,7 +76,6 @@ pub enum AgentGround {
     Tree,
     /// A private layer over it.
     Layer {
-        /// The layer.
         layer: Arc<PrivateLayer>,
         /// What it may write to outside of the layer, besides what is its own.
         writable: Vec<PathBuf>,
@@ -193,7 +192,6 @@ pub struct AgentRun {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start the agent `{program}`")]
 pub struct StartError {
-    /// The program.
     pub program: String,
     /// Why not.
     #[source]
@@ -286,7 +284,6 @@ impl AgentGround {
 }
 
 impl AgentRun {
-    /// Returns which process it is.
     pub fn process(&self) -> &Process {
         &self.process
     }

@@ -22,7 +22,6 @@ const VERSION: u32 = 1;
 pub struct Profile {
     /// What people call it.
     pub title: String,
-    /// The program.
     pub program: String,
     /// How its output is read.
     pub dialect: Dialect,

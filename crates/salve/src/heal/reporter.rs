@@ -36,7 +36,6 @@ pub enum Remark {
     TriedAgain {
         /// What runs.
         command: Scrubbed,
-        /// Why.
         why: Scrubbed,
     },
     /// A server that was started again while its incident waits for a person failed as before.
@@ -83,22 +82,14 @@ pub enum Remark {
         once: Option<String>,
     },
     /// What a green check was found to prove.
-    Judged {
-        /// The proof.
-        proof: Proof,
-        /// Why.
-        why: Scrubbed,
-    },
+    Judged { proof: Proof, why: Scrubbed },
     /// An earlier run of Salve asked, and nobody has answered yet.
     Asks {
         /// The incident that asks.
         incident: IncidentId,
     },
     /// The run ends while an incident cools down, so a person has to act.
-    LeftToPerson {
-        /// The incident.
-        incident: IncidentId,
-    },
+    LeftToPerson { incident: IncidentId },
     /// Something that a person should know.
     Note(Scrubbed),
 }

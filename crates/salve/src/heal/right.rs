@@ -66,7 +66,6 @@ impl LockHolder {
         }
     }
 
-    /// Returns the process.
     pub(crate) fn process(&self, scrubber: &Scrubber) -> Process {
         Process { pid: self.pid, started: self.started, host: scrubber.scrub(&self.host) }
     }

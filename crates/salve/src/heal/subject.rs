@@ -317,9 +317,7 @@ pub struct FailureWaiter(pub u64);
 /// What was found when a remedy was verified.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifiedFinding<'w> {
-    /// The proof.
     pub proof: Proof,
-    /// Why.
     pub why: &'w str,
     /// Whether the change was found needless and is undone.
     pub is_taken_back: bool,
@@ -335,7 +333,6 @@ impl<'w> VerifiedFinding<'w> {
 /// Something that a subject tells the driver.
 #[derive(Debug)]
 pub(super) enum SubjectFact {
-    /// It failed.
     Failed(Box<SeenFailure>),
     /// It showed what an earlier run of Salve saw.
     Saw(Box<Evidence>, Duration),

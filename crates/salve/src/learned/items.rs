@@ -89,9 +89,7 @@ pub struct ToolFailure {
     /// When it failed.
     #[serde(serialize_with = "exact")]
     pub timestamp: When,
-    /// The tool.
     pub tool: String,
-    /// Its error.
     pub error: String,
     /// What the call was about.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -121,7 +119,6 @@ pub struct LearnedPattern {
 pub struct UsagePattern {
     /// Its name.
     pub id: String,
-    /// The tool.
     pub tool: String,
     /// The kind of mistake.
     #[serde(default)]

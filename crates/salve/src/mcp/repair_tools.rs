@@ -34,7 +34,6 @@ const NAME: usize = 100;
 /// What a room is opened for.
 #[derive(Clone, Debug)]
 pub struct RepairToolsPlace {
-    /// The project.
     pub project: Project,
     /// What takes secrets out of what agents say.
     pub scrubber: Scrubber,
@@ -78,7 +77,6 @@ pub struct AgentReport {
 /// Who is there to take up repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AttachedPresence {
-    /// Nobody.
     #[default]
     Nobody,
     /// A client with a session.
@@ -107,7 +105,6 @@ pub struct RepairTools<'s> {
 }
 
 impl RepairTools<'_> {
-    /// Returns the project.
     pub fn project(&self) -> &Project {
         &self.place.project
     }
@@ -119,7 +116,6 @@ impl RepairTools<'_> {
         config.map(|config| config.settings.checks.into_keys().collect()).unwrap_or_default()
     }
 
-    /// Returns the scrubber.
     pub fn scrubber(&self) -> &Scrubber {
         &self.place.scrubber
     }

@@ -43,10 +43,7 @@ pub enum ApplyError {
     },
     /// A path is not what the action took it for: outside the project, or tracked by git.
     #[error("{path} is not the project's to rebuild")]
-    NotDerived {
-        /// The path.
-        path: String,
-    },
+    NotDerived { path: String },
     /// A lock or a process is not what it was when the remedy was chosen.
     #[error("{what} has changed meanwhile")]
     Changed {
@@ -62,7 +59,6 @@ pub enum ApplyError {
     /// A program has no directory to run in.
     #[error("cannot run `{command}` there")]
     Place {
-        /// The command.
         command: String,
         /// Why it has none.
         #[source]
@@ -71,7 +67,6 @@ pub enum ApplyError {
     /// A program could not be run.
     #[error("cannot run `{command}`")]
     Run {
-        /// The command.
         command: String,
         /// Why it could not.
         #[source]
@@ -80,7 +75,6 @@ pub enum ApplyError {
     /// A program did what none may do.
     #[error("`{command}` was not good")]
     Breach {
-        /// The command.
         command: String,
         /// What it did.
         #[source]
@@ -89,7 +83,6 @@ pub enum ApplyError {
     /// A program failed or took too long.
     #[error("`{command}` failed ({exit:?})")]
     Failed {
-        /// The command.
         command: String,
         /// How it ended.
         exit: ProcessExit,

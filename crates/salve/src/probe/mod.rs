@@ -30,7 +30,6 @@ pub struct HealthProbe {
     pub limit: Duration,
 }
 
-/// A healthy answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthyAnswer {
     /// Its status code.

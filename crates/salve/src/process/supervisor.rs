@@ -107,7 +107,6 @@ pub(super) struct ProcessLife {
     pub(super) since: Instant,
     /// What keeps its input open.
     pub(super) input: Mutex<Option<OwnedFd>>,
-    /// Whether that is a terminal.
     pub(super) has_terminal: bool,
     pub(super) ended: Mutex<Option<ProcessEnd>>,
     pub(super) has_ended: Condvar,
@@ -299,7 +298,6 @@ impl Supervisor {
 }
 
 impl Running {
-    /// Returns which process it is.
     pub fn process(&self) -> &Process {
         &self.life.process
     }

@@ -72,7 +72,6 @@ impl TeamError {
 /// An issue that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IssueReceipt {
-    /// The issue.
     pub issue: IssueId,
     /// Whether it was known before.
     pub is_known: bool,

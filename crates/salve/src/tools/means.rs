@@ -59,7 +59,6 @@ pub struct FixError(pub String);
 /// What came of a failed call, to be written down.
 #[derive(Clone, Debug)]
 pub struct Healed<'a> {
-    /// The call.
     pub call: &'a FailedCall,
     /// What it was called with, where that is known.
     pub arguments: &'a Value,

@@ -330,7 +330,6 @@ fn refs(workspace: &Workspace, under: &str) -> Result<Vec<(Name, i64)>, Workspac
 }
 
 impl Snapshot {
-    /// Returns its name.
     pub fn name(&self) -> Name {
         self.name
     }

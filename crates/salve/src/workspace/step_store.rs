@@ -85,7 +85,6 @@ struct KeptTree {
 pub struct StepDiff {
     /// The patch, complete: binary files, renames, modes, links, deletions, submodules.
     pub patch: Vec<u8>,
-    /// The files.
     pub files: Vec<ChangedPath>,
 }
 

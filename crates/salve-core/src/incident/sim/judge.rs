@@ -58,7 +58,6 @@ impl Invariant {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{invariant:?} does not hold: {detail}")]
 pub struct Broken {
-    /// The invariant.
     pub invariant: Invariant,
     /// What was seen.
     pub detail: String,

@@ -10,7 +10,6 @@ use crate::tool::rule::ToolPattern;
 /// How long calls of some tools may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolTimeLimit {
-    /// Which tools.
     pub tools: ToolPattern,
     /// How long, in milliseconds.
     pub limit_ms: u64,

@@ -359,7 +359,6 @@ fn judged_line(proof: Proof, why: &Scrubbed) -> Option<TerminalLine> {
     }
 }
 
-/// Returns the word for a proof.
 fn proof_word(proof: Proof) -> &'static str {
     match proof {
         Proof::Proven => "proven",

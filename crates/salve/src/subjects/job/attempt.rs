@@ -34,7 +34,6 @@ const MOST_FILES: usize = 20;
 pub(super) enum StepWorked {
     /// It claims to be done.
     Claimed,
-    /// It failed.
     Failed {
         /// In what way.
         outcome: Option<StepTimer>,
@@ -47,7 +46,6 @@ pub(super) enum StepWorked {
     Not(AttemptEnd),
 }
 
-/// An attempt that is due.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DueAttempt {
     /// The step's number, from 0.

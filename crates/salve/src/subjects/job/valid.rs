@@ -22,7 +22,6 @@ const TOO_SMALL: &str = "a limit is at least 1";
 pub struct JobSpec {
     /// What the journal keeps of it.
     pub terms: JobTerms,
-    /// The steps.
     pub steps: Vec<StepSpec>,
     /// Failures whose class the user knows: the job's own rules, then the settings'.
     pub rules: Vec<FailureRule>,
@@ -56,17 +55,14 @@ pub enum StepWork {
     Agent {
         /// What it is told.
         instruction: String,
-        /// Which agent.
         agent: NamedAgent,
     },
 }
 
-/// A skill that is a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepSkill {
     /// Its file, from where the steps run.
     pub file: String,
-    /// Its inputs.
     pub inputs: BTreeMap<String, String>,
 }
 
@@ -75,7 +71,6 @@ pub struct StepSkill {
 pub struct NamedAgent {
     /// Which agent.
     pub runtime: Option<String>,
-    /// Which model.
     pub model: Option<String>,
 }
 
@@ -84,7 +79,6 @@ pub struct NamedAgent {
 pub struct StepReviewer {
     /// What it looks for besides the step's own instruction.
     pub question: Option<String>,
-    /// Which agent.
     pub agent: NamedAgent,
 }
 

@@ -44,7 +44,6 @@ use crate::process::{Capture, ProcessEnd, Running};
 pub enum ServerNews {
     /// Something happened to one run of one server.
     Of {
-        /// Which server.
         server: usize,
         /// Which of its runs.
         generation: u64,

@@ -101,12 +101,10 @@ impl ProjectReader {
         Self { name, watched, store: None, index, waiting: 0, waiting_at: None, repairs: None }
     }
 
-    /// Returns the project.
     pub(in crate::web) fn project(&self) -> &Project {
         &self.watched.project
     }
 
-    /// Returns the scrubber.
     pub(in crate::web) fn scrubber(&self) -> &Scrubber {
         &self.watched.scrubber
     }
