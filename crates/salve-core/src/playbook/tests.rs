@@ -37,8 +37,8 @@ fn a_subject_that_runs_is_heard_only_by_rules_about_such() {
 /// Diagnoses an output of a check that ended with 1, in a project of which nothing is known.
 fn rule_for(output: &str) -> Option<String> {
     let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
-    let seen = ObservedFailure { output, fingerprint: &fingerprint, exit: &Exit::Code(1) };
-    let scrubber = Scrubber::new(Key::new([7; 32]));
+    let seen = ObservedFailure { output, fingerprint: &fingerprint, exit: &ProcessExit::Code(1) };
+    let scrubber = Scrubber::new(ScrubKey::new([7; 32]));
     Playbook::built_in().diagnose(&seen, &ProjectFacts::default(), &scrubber).rule
 }
 

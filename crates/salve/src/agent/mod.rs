@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
-use salve_core::event::{Amounts, ProcessExit, Process, Resource, StepTimer};
+use salve_core::event::{Amounts, Process, ProcessExit, Resource, StepTimer};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 pub use home::Home;

@@ -255,7 +255,7 @@ mod tests {
         link(home.path().join("own").to_str().unwrap(), "own");
         link("../packages/a", "a");
         link("/gone/for/good", "gone");
-        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
         let aside = set(&root, "node_modules", &scrubber).unwrap().unwrap();
         fs::create_dir_all(root.join("node_modules/mine")).unwrap();
         link("../store/own", "own");

@@ -85,7 +85,7 @@ pub(super) fn unset(
 /// Returns those of the variables that a failure names which the example or the code wants and
 /// nothing sets.
 pub(super) fn wanted(
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     named: &BTreeSet<String>,
     example: &BTreeSet<String>,
 ) -> BTreeSet<String> {
@@ -98,7 +98,7 @@ pub(super) fn wanted(
 }
 
 /// Returns the variables that neither the subject's environment nor its `.env` sets.
-fn without_set(ask: &Ask<'_>, mut names: BTreeSet<String>) -> BTreeSet<String> {
+fn without_set(ask: &FailedSubject<'_>, mut names: BTreeSet<String>) -> BTreeSet<String> {
     let own = read_text(&ask.dir.join(".env"), FileKind::Settings).unwrap_or_default();
     let set: BTreeSet<&str> = own.lines().filter_map(name_of).collect();
     names.retain(|name| {
