@@ -73,7 +73,8 @@ impl Stage {
 
     /// Diagnoses and compares the rule and the remedies.
     #[track_caller]
-    fn check(&self, failed: FailedCommand<'_>, rule: &str, remedies: &[&str]) {
+    fn check<'c>(&self, failed: impl Into<FailedCommand<'c>>, rule: &str, remedies: &[&str]) {
+        let failed = failed.into();
         let found = self.diagnose(failed.command, failed.output, failed.code);
         assert_eq!(found.rule.as_deref(), Some(rule), "{found:?}");
         let got: Vec<&str> = found.remedies.iter().map(|r| r.remedy.text.as_str()).collect();
@@ -87,6 +88,12 @@ struct FailedCommand<'a> {
     command: &'a str,
     output: &'a str,
     code: i32,
+}
+
+impl<'a, S: AsRef<str> + ?Sized> From<(&'a str, &'a S, i32)> for FailedCommand<'a> {
+    fn from((command, output, code): (&'a str, &'a S, i32)) -> Self {
+        Self { command, output: output.as_ref(), code }
+    }
 }
 
 const fn failed_command<'a>(command: &'a str, output: &'a str, code: i32) -> FailedCommand<'a> {

@@ -3,6 +3,8 @@
 //! What takes long runs on a thread of its own ([`EffectRunner`]); what the subject does, or Salve
 //! itself at once, is done here.
 
+use std::time::SystemTime;
+
 use salve_core::event::{
     Authority, Digest, Effect, EffectReport, Event, IncidentEvent, RemedyKind,
 };
