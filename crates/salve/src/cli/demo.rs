@@ -113,7 +113,7 @@ fn show(scene: &DemoScene, stage: &DemoProject<'_>) -> Result<SceneTold, CliErro
     let came_out = !new.is_empty() && (scene.came_out)(&new);
     let ids = new.iter().map(|row| format!("heal-{}", row.id.short())).collect();
     let took_ms = new.iter().map(milliseconds_of).sum();
-    let Scene { name, unhealed, .. } = scene;
+    let DemoScene { name, unhealed, .. } = scene;
     Ok(SceneTold { name, unhealed, came_out, incidents: new.len(), healed, took_ms, ids })
 }
 
