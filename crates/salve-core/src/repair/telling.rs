@@ -132,7 +132,7 @@ fn of_memory(event: &MemoryEvent) -> String {
             let how = match proof {
                 Proof::Proven => "helped, and is proven",
                 Proof::Transient => "was not needed",
-                Proof::Flaky => "helped by turns only",
+                Proof::Flaky => "helped only sometimes",
                 Proof::Masked => "only hid the failure",
                 Proof::Failed => "did not help",
             };

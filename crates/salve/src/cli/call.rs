@@ -77,8 +77,9 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     end_with_keeper(care.clone());
     let interrupts = Interrupts::listen(care.clone())
         .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
-    let dir = std::env::current_dir()
-        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let dir = std::env::current_dir().map_err(|error| {
+        CliError::failed("cannot find out the present directory").because(error)
+    })?;
     let run = CommandCall {
         argv: args.command.clone(),
         dir,
