@@ -34,7 +34,7 @@ class Project:
         self.top = pathlib.Path(tempfile.mkdtemp(prefix="salve-trial-"))
         self.dir = self.top / "project"
         if base:
-            # Links cost nothing, and installing anew replaces files instead of changing them.
+            # Links cost nothing, and installing again replaces files instead of changing them.
             subprocess.run(["cp", "-al", str(base), str(self.dir)], check=True)
         else:
             self.dir.mkdir()
@@ -166,7 +166,7 @@ def wait_for(what, is_so, seconds=LONG):
     end = time.monotonic() + seconds
     while not is_so():
         if time.monotonic() > end:
-            raise Failed(f"{what} did not come to pass")
+            raise Failed(f"{what} did not happen")
         time.sleep(0.1)
 
 

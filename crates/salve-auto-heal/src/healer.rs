@@ -29,7 +29,6 @@ pub struct AutoHeal {
 /// What came of a call that failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealNote {
-    /// The tool.
     pub tool: String,
     /// What was done, in words.
     pub done: Vec<String>,

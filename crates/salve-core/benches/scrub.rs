@@ -6,7 +6,7 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubber};
 
 /// Small enough that the best of many runs is undisturbed on a busy machine.
 const SIZE: usize = 512 << 10;
@@ -35,7 +35,7 @@ export function refresh(token: string, key: CacheKey): Promise<Session> {\n\
 }\n";
 
 fn main() {
-    let scrubber = Scrubber::new(Key::new([7; 32]));
+    let scrubber = Scrubber::new(ScrubKey::new([7; 32]));
     // Tables and automata are built on first use.
     let start = Instant::now();
     black_box(scrubber.scrub_bytes(b"password=x"));

@@ -1,6 +1,6 @@
 //! The watch over one run of a server: from its start until it is well, and for as long as it is.
 //!
-//! [`Watch`] decides and never acts. Its owner tells it what was seen, asks it what is due, and
+//! [`ServerWatch`] decides and never acts. Its owner tells it what was seen, asks it what is due, and
 //! makes the probes it asks for. Time is given in milliseconds since the run began, taken from a
 //! clock that nobody can set.
 //!
@@ -95,7 +95,6 @@ pub enum WatchTurn {
     Checking,
     /// It looks well and has to stay so for a while.
     Soaking,
-    /// It is well.
     Well,
     /// It is unwell; the watch is over.
     Unwell(ServerTrouble),
@@ -147,11 +146,10 @@ struct FailingSince {
 pub enum TroubleCourse {
     /// It is left running.
     LeaveRunning,
-    /// It is ended.
     End,
 }
 
-/// Whether a server starts itself anew when a file changes.
+/// Whether a server restarts itself when a file changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SelfReload {
     /// It does.
@@ -213,7 +211,7 @@ pub enum Address {
 
 /// The watch over one run of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Watch {
+pub struct ServerWatch {
     terms: WatchTerms,
     address: Address,
     state: WatchState,
@@ -222,7 +220,7 @@ pub struct Watch {
     calm_looks: u64,
 }
 
-impl Watch {
+impl ServerWatch {
     /// Begins the watch over a run that has just begun.
     pub fn new(terms: WatchTerms, address: Address) -> Self {
         let state = match address {

@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::scrub::Scrubbed;
 
-pub use standing::{Guard, Ruling, SettingsStanding, Waiting};
+pub use standing::{AgentAtWork, Ruling, SettingsStanding, Waiting};
 
 /// What makes a setting stricter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -207,9 +207,7 @@ pub enum RuleValue {
     Unset,
     /// On or off.
     Flag(bool),
-    /// A number.
     Number(u64),
-    /// A word.
     Word(Scrubbed),
     /// Entries; their order does not matter.
     List(Vec<Scrubbed>),

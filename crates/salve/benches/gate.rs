@@ -18,7 +18,7 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use salve::gate::judge;
 use salve_core::gate::{GateCounters, GatePolicy, OnUnknown, RawPolicy, Request};
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubber};
 
 const LIMIT: Duration = Duration::from_millis(1);
 const ROUNDS: usize = 1_000;
@@ -119,7 +119,7 @@ fn main() {
     let root: &Path = dir.path();
     std::fs::create_dir_all(root.join("web/app")).unwrap();
     let (policy, state) = (policy(), GateCounters::default());
-    let scrubber = Scrubber::new(Key::new([0; 32]));
+    let scrubber = Scrubber::new(ScrubKey::new([0; 32]));
     let below = root.join("web/app");
     let (floor, _) = measure(|| drop(black_box(std::fs::metadata(&below))));
     println!("{:<18} {:>10} {:>10} {:>10}  answer", "command", "median", "p99", "of 1 ms");

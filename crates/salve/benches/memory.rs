@@ -18,7 +18,7 @@ use salve_core::fingerprint::sign;
 use salve_core::memory::{
     Knowledge, RemedyTrial, RememberedFailure, RememberedKind, RememberedRemedy,
 };
-use salve_core::scrub::{Key, Scrubbed, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubbed, Scrubber};
 
 const FAILURES: u64 = 1_000_000;
 const PORTION: u64 = 20_000;
@@ -90,7 +90,7 @@ fn report<T>(what: &str, limit: Duration, question: impl Fn(u64) -> T, mut answe
 fn main() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let project = Project::at(dir.path()).expect("a project");
-    let scrubber = Scrubber::new(Key::new([0; 32]));
+    let scrubber = Scrubber::new(ScrubKey::new([0; 32]));
     let store = Store::open(&project).expect("a store");
     let start = Instant::now();
     for from in (0..FAILURES).step_by(PORTION as usize) {

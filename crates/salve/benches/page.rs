@@ -21,9 +21,10 @@ use salve::project::Project;
 use salve::store::{Copying, Store};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, AtALoss, Digest, Draft, Effect, EffectReport, Entry, Event, Exit, IncidentEvent,
-    IncidentPolicy, Judgement, Limits, Mode, OnFailure, Process, Proof, Remedy, RemedyKind,
-    RemedyOrigin, RemedyVerdict, Repeat, Subject, SubjectKind, Symptom, Undo,
+    Acted, Actor, AtALoss, Digest, Draft, Effect, EffectReport, Entry, Event, IncidentEvent,
+    IncidentPolicy, Judgement, OnFailure, Process, ProcessExit, Proof, Remedy, RemedyKind,
+    RemedyOrigin, RemedyVerdict, RepairMode, Repeat, ResourceLimits, Subject, SubjectKind, Symptom,
+    Undo,
 };
 use salve_core::id::{IncidentId, Signature};
 use salve_core::incident::{Incident, IncidentMove};
@@ -170,10 +171,10 @@ fn opening() -> Event {
     let name = Scrubbed::literal("web");
     let policy = IncidentPolicy {
         person: Scrubbed::literal("ada"),
-        mode: Mode::Legacy,
+        mode: RepairMode::Legacy,
         listener: None,
         starts: None,
-        limits: Limits { attempts: Some(3), ..Limits::default() },
+        limits: ResourceLimits { attempts: Some(3), ..ResourceLimits::default() },
         backoff_ms: 0,
         engage_ms: 0,
         write_ms: 0,
@@ -191,7 +192,7 @@ fn opening() -> Event {
         signature: Signature(1),
         class: Class::ImportError,
         key_line: Scrubbed::literal("Error: Cannot find module './orders' from src/server.js"),
-        exit: Some(Exit::Code(1)),
+        exit: Some(ProcessExit::Code(1)),
         tree: None,
         acted: Acted::No,
     };

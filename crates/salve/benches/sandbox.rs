@@ -14,7 +14,7 @@ use salve::config::{SandboxMode, SandboxSettings};
 use salve::gate;
 use salve::process::Supervisor;
 use salve::sandbox::{self, Means, Sandbox, SandboxedCommand};
-use salve_core::event::{Authority, Exit};
+use salve_core::event::{Authority, ProcessExit};
 use uuid::Uuid;
 
 /// How often each is measured.
@@ -70,7 +70,7 @@ fn cared(care: &Supervisor, sandbox: &Sandbox, root: &Path) -> Duration {
         limit: Duration::from_secs(60),
         on: Authority::Gate,
     };
-    assert_eq!(sandbox.run(care, &job).unwrap().exit, Exit::Code(0));
+    assert_eq!(sandbox.run(care, &job).unwrap().exit, ProcessExit::Code(0));
     begun.elapsed()
 }
 

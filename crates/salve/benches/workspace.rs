@@ -41,7 +41,7 @@ fn main() {
     let mut shadowed = Duration::ZERO;
     for round in 0..ROUNDS {
         status.push(timed(|| git(&root, &["status", "--porcelain"])).1);
-        // A process of its own would know as little as a workspace that was opened anew.
+        // A process of its own would know as little as a workspace that was reopened.
         let (workspace, opened) = timed(|| Workspace::open(&project).unwrap());
         let (_, took) = timed(|| workspace.snapshot(name(2)).unwrap());
         again.push(opened + took);

@@ -87,19 +87,11 @@ impl WriteError {
             Self::Other { path, .. } => format!("look at {}", parent(path).display()),
         }
     }
-
-    /// Returns whether the same write may work later without anyone's help.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Full { .. } => true,
-            Self::ReadOnly { .. } | Self::Denied { .. } | Self::Other { .. } => false,
-        }
-    }
 }
 
 /// Whether [`write_new`] made the file or found one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Made {
+pub enum FileMade {
     /// The file is new.
     New,
     /// There was one already; it is as it was.
@@ -139,7 +131,7 @@ pub fn write_with(
 }
 
 /// Makes the file at `path` unless there is one, which is then left alone.
-pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<Made, WriteError> {
+pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<FileMade, WriteError> {
     let done = || {
         let parent = Parent::of(path)?;
         let fill = |file: &mut dyn Write| file.write_all(bytes.as_ref());
@@ -207,20 +199,20 @@ impl<'p> Temporary<'p> {
     }
 
     /// Takes its place unless there is something already.
-    fn take_free_name(mut self) -> io::Result<Made> {
+    fn take_free_name(mut self) -> io::Result<FileMade> {
         let (dir, to) = (self.parent.handle(), self.parent.name());
         // A rename that never replaces is not known to every file system; a link never does.
         let linked = rustix::fs::renameat_with(dir, &self.name, dir, to, RenameFlags::NOREPLACE);
         match linked {
             Ok(()) => {
                 self.is_in_place = true;
-                Ok(Made::New)
+                Ok(FileMade::New)
             }
-            Err(Errno::EXIST) => Ok(Made::Existed),
+            Err(Errno::EXIST) => Ok(FileMade::Existed),
             Err(Errno::INVAL | Errno::NOSYS) => {
                 match rustix::fs::linkat(dir, &self.name, dir, to, AtFlags::empty()) {
-                    Ok(()) => Ok(Made::New),
-                    Err(Errno::EXIST) => Ok(Made::Existed),
+                    Ok(()) => Ok(FileMade::New),
+                    Err(Errno::EXIST) => Ok(FileMade::Existed),
                     Err(error) => Err(error.into()),
                 }
             }
@@ -285,8 +277,8 @@ mod tests {
     fn a_new_file_never_replaces_one() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a");
-        assert_eq!(write_new(&path, "one").unwrap(), Made::New);
-        assert_eq!(write_new(&path, "two").unwrap(), Made::Existed);
+        assert_eq!(write_new(&path, "one").unwrap(), FileMade::New);
+        assert_eq!(write_new(&path, "two").unwrap(), FileMade::Existed);
         assert_eq!(fs::read_to_string(&path).unwrap(), "one");
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
     }
@@ -311,6 +303,5 @@ mod tests {
         let denied = of(io::ErrorKind::PermissionDenied);
         assert_eq!(denied.to_string(), "no permission to write /x/y");
         assert_eq!(denied.advice(), "make /x writable for you, then try again");
-        assert!(!denied.is_transient() && of(io::ErrorKind::StorageFull).is_transient());
     }
 }

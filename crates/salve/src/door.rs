@@ -183,7 +183,7 @@ pub fn announce(root: &Path, words: &[Digest]) -> Result<LetIn, DoorError> {
     let place = DoorPlace::of_user()?;
     let lock = place.lock(root, FlockOperation::NonBlockingLockShared)?;
     for name in place.doors(root)? {
-        place.knock(&name, words)?;
+        place.announce_at_door(&name, words)?;
     }
     Ok(LetIn { _lock: lock })
 }
@@ -275,7 +275,7 @@ impl DoorPlace {
     }
 
     /// Announces words at one door; one that nobody is behind is removed.
-    fn knock(&self, name: &str, words: &[Digest]) -> Result<(), DoorError> {
+    fn announce_at_door(&self, name: &str, words: &[Digest]) -> Result<(), DoorError> {
         let pid = name.split('-').nth(1).and_then(|pid| pid.parse().ok()).unwrap_or(0);
         let mut stream = match UnixStream::connect(self.short(name)) {
             Ok(stream) => stream,
@@ -298,7 +298,7 @@ impl DoorPlace {
             // Whoever cannot see who listens there lives in a space of their own.
             return Err(DoorError::Silent(pid));
         }
-        match talk(&mut stream, words) {
+        match send_words(&mut stream, words) {
             Ok(DoorReply { refused: None, .. }) => Ok(()),
             Ok(DoorReply { refused: Some(why), .. }) => Err(DoorError::Refused(why)),
             // It ended while we spoke.
@@ -329,7 +329,7 @@ impl PlacedListener {
     }
 }
 
-fn talk(stream: &mut UnixStream, words: &[Digest]) -> io::Result<DoorReply> {
+fn send_words(stream: &mut UnixStream, words: &[Digest]) -> io::Result<DoorReply> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut said = serde_json::to_vec(&Announcement { version: VERSION, words: words.to_vec() })?;

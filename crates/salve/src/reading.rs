@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use salve_core::event::{Entry, LoopId, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::iteration::Loop;
-use salve_core::repair::{RepairState, Scene, Server, ServerState, servers};
+use salve_core::repair::{RepairScene, RepairState, Server, ServerState, servers};
 use salve_core::scrub::Scrubber;
 use salve_core::view::{IncidentView, LoopView};
 
@@ -107,7 +107,7 @@ pub fn deserted(view: &IncidentView, scrubber: &Scrubber) -> Option<IncidentId> 
 /// Returns how an incident stands now.
 pub fn repair_state(view: &IncidentView, scrubber: &Scrubber) -> RepairState {
     let deserted = deserted(view, scrubber);
-    RepairState::of(view, &Scene { deserted: deserted.as_slice(), ..Scene::default() })
+    RepairState::of(view, &RepairScene { deserted: deserted.as_slice(), ..RepairScene::default() })
 }
 
 /// Returns the servers under care, the one heard of last at the end; where the journal does not
@@ -158,8 +158,8 @@ impl RepairMoment {
     }
 
     /// Returns what is known beside the incidents, for one server or all.
-    pub fn scene<'a>(&'a self, server: Option<&'a str>) -> Scene<'a> {
-        Scene { servers: &self.servers, deserted: &self.deserted, server }
+    pub fn scene<'a>(&'a self, server: Option<&'a str>) -> RepairScene<'a> {
+        RepairScene { servers: &self.servers, deserted: &self.deserted, server }
     }
 }
 

@@ -9,7 +9,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::sync::OnceLock;
 
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubber};
 use serde_json::Value;
 use uuid::Uuid;
 
@@ -24,7 +24,7 @@ pub fn scrubber() -> Scrubber {
     let make = || {
         let dir = dirs::data();
         let kept = dir.and_then(|dir| kept_key(&dir).ok().flatten());
-        let key = Key::new(kept.unwrap_or_else(random));
+        let key = ScrubKey::new(kept.unwrap_or_else(random));
         let variables: Vec<(String, String)> = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
             .collect();

@@ -98,23 +98,23 @@ fn give_back(
     let is_of = |change: &AttemptChange| {
         request.attempt.is_none_or(|attempt| change.before.attempt == attempt)
     };
-    let mut standing = workspace.standing_changes(id)?;
+    let mut standing = workspace.attempts().standing(id)?;
     standing.retain(is_of);
     match (request.direction, request.changed_since) {
         (UndoDirection::Undo, Again::Refuse | Again::Leave) if !standing.is_empty() => {
-            return Ok(workspace.take_back_changes(&standing)?);
+            return Ok(workspace.attempts().take_back(&standing)?);
         }
         (UndoDirection::Undo, _) => {}
         (UndoDirection::Redo, _) => {
             let is_undone = |name: &Name| matches!(name.moment, Moment::Undone(_));
             let undone: Vec<u32> =
                 names.iter().filter(|name| is_undone(name)).map(|name| name.attempt).collect();
-            let mut taken_back = workspace.attempt_changes(id)?;
+            let mut taken_back = workspace.attempts().changes(id)?;
             taken_back.retain(|change| is_of(change) && undone.contains(&change.before.attempt));
             if taken_back.is_empty() {
                 return Err(UndoError::NotUndone);
             }
-            return Ok(workspace.bring_back_changes(&taken_back)?);
+            return Ok(workspace.attempts().bring_back(&taken_back)?);
         }
     }
     let is_meant = |name: &&Name| request.attempt.is_none_or(|attempt| name.attempt == attempt);

@@ -147,7 +147,6 @@ pub enum Sign {
 /// How an agent judges its own run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AgentVerdict {
-    /// It finished.
     Finished,
     /// It gave up or was stopped.
     Failed,
@@ -167,7 +166,7 @@ pub struct TokenUsage {
 }
 
 impl TokenUsage {
-    /// Returns what a budget is charged: tokens read and written anew, and money.
+    /// Returns what a budget is charged: tokens that came from no cache, and money.
     ///
     /// Tokens from a cache are not counted: every turn reads the whole session again from there.
     pub fn amounts(&self) -> Amounts {

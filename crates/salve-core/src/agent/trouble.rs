@@ -80,14 +80,6 @@ impl Trouble {
         WORDS.iter().find(|(_, words)| tells(words)).map_or(Self::Other, |(kind, _)| *kind)
     }
 
-    /// Returns whether trying again later may help without anybody doing anything.
-    pub fn is_transient(self) -> bool {
-        match self {
-            Self::RateLimit | Self::Overloaded => true,
-            Self::Auth | Self::Billing | Self::Other => false,
-        }
-    }
-
     /// Returns whether it is there still when the agent is called again at once.
     pub fn lasts(self) -> bool {
         match self {

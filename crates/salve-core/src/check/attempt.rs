@@ -20,7 +20,7 @@ pub const VERSION: u32 = 1;
 /// What came of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Ended {
+pub enum HealAttemptOutcome {
     /// It is under way, or was when its Salve was killed.
     Running,
     /// The check is green.
@@ -38,9 +38,7 @@ pub enum Ended {
 pub struct Attempt {
     /// The version of this shape.
     pub version: u32,
-    /// The incident.
     pub incident: IncidentId,
-    /// The check.
     pub check: String,
     /// The attempt's number within the incident, from 1.
     pub attempt: u32,
@@ -72,14 +70,13 @@ pub struct Attempt {
     pub files_changed: Option<u32>,
     /// How many lines were found changed, if that was measured.
     pub lines_changed: Option<u32>,
-    /// The files.
     pub files: Vec<ChangedFile>,
     /// Tokens of models.
     pub tokens: u64,
     /// Money, in millionths of the currency unit.
     pub cost_micros: u64,
     /// What came of it.
-    pub result: Ended,
+    pub result: HealAttemptOutcome,
     /// Why it failed, or what was seen afterwards.
     pub reason: Option<String>,
     /// What verification found.
@@ -167,7 +164,7 @@ impl AttemptReading {
             })
             | Event::Incident(IncidentEvent::Resolved { .. })
             | Event::Incident(IncidentEvent::Rejected { .. }) => {
-                self.end(line.entry.at, Ended::Stopped, None)
+                self.end(line.entry.at, HealAttemptOutcome::Stopped, None)
             }
             _ => {}
         }
@@ -230,7 +227,7 @@ impl AttemptReading {
             files: Vec::new(),
             tokens: 0,
             cost_micros: 0,
-            result: Ended::Running,
+            result: HealAttemptOutcome::Running,
             reason: None,
             proof: None,
             rolled_back: None,
@@ -251,9 +248,9 @@ impl AttemptReading {
             }
             EffectReport::Verified { proof, symptom } => {
                 let result = match proof {
-                    Proof::Proven | Proof::Transient | Proof::Flaky => Ended::Success,
-                    Proof::Masked => Ended::Masked,
-                    Proof::Failed => Ended::Failed,
+                    Proof::Proven | Proof::Transient | Proof::Flaky => HealAttemptOutcome::Success,
+                    Proof::Masked => HealAttemptOutcome::Masked,
+                    Proof::Failed => HealAttemptOutcome::Failed,
                 };
                 let seen = symptom.as_ref().map(|symptom| symptom.key_line.to_string());
                 self.end(at, result, seen);
@@ -265,9 +262,11 @@ impl AttemptReading {
                 }
             }
             EffectReport::Failed { reason, .. } => {
-                self.end(at, Ended::Failed, Some(reason.to_string()))
+                self.end(at, HealAttemptOutcome::Failed, Some(reason.to_string()))
             }
-            EffectReport::TimedOut => self.end(at, Ended::Failed, Some("it took too long".into())),
+            EffectReport::TimedOut => {
+                self.end(at, HealAttemptOutcome::Failed, Some("it took too long".into()))
+            }
             EffectReport::Done | EffectReport::NoAgent | EffectReport::Conflict { .. } => {}
         }
     }
@@ -282,9 +281,9 @@ impl AttemptReading {
         for attempt in self.attempts.iter_mut().skip(first) {
             if *report == EffectReport::Done {
                 attempt.rolled_back = Some(scope);
-                if attempt.result == Ended::Success {
+                if attempt.result == HealAttemptOutcome::Success {
                     // It looked well once, and was undone all the same.
-                    attempt.result = Ended::Failed;
+                    attempt.result = HealAttemptOutcome::Failed;
                 }
             } else {
                 attempt.reason = Some("it could not be undone".into());
@@ -303,9 +302,9 @@ impl AttemptReading {
     }
 
     /// Ends the attempt that is under way; what came of it first counts.
-    fn end(&mut self, at: Timestamp, result: Ended, reason: Option<String>) {
+    fn end(&mut self, at: Timestamp, result: HealAttemptOutcome, reason: Option<String>) {
         let Some(last) = self.attempts.last_mut() else { return };
-        if last.result == Ended::Running {
+        if last.result == HealAttemptOutcome::Running {
             (last.result, last.ended, last.reason) = (result, Some(at), reason);
         }
     }

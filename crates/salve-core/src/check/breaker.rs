@@ -4,7 +4,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::attempt::{Ended, attempts};
+use super::attempt::{HealAttemptOutcome, attempts};
 use super::{FailedCase, Results, Sort};
 use crate::event::{ChangedFile, Effect, Event, IncidentEvent, IncidentOutcome, Proof};
 use crate::id::Signature;
@@ -88,7 +88,8 @@ fn was_only_run_again(view: &IncidentView) -> bool {
 pub fn churned(past: &[IncidentView], now: &[ChangedFile], limit: u32) -> Vec<String> {
     let mut heals: BTreeMap<String, u32> = BTreeMap::new();
     for view in past {
-        let stayed = |end: Ended, back: bool| end == Ended::Success && !back;
+        let stayed =
+            |end: HealAttemptOutcome, back: bool| end == HealAttemptOutcome::Success && !back;
         let kept = attempts(view).into_iter().filter(|a| stayed(a.result, a.rolled_back.is_some()));
         let files: BTreeSet<String> =
             kept.flat_map(|attempt| attempt.files).map(|file| file.path.to_string()).collect();

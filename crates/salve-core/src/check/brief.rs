@@ -19,14 +19,12 @@ pub struct SourceExcerpt {
     pub path: Scrubbed,
     /// The number of its first line here, from 1.
     pub from: u32,
-    /// The text.
     pub text: Scrubbed,
 }
 
 /// Everything that the task may say.
 #[derive(Clone, Debug)]
 pub struct CheckBrief {
-    /// The incident.
     pub incident: IncidentId,
     /// The subject's name.
     pub subject: Scrubbed,

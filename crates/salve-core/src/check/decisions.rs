@@ -22,7 +22,6 @@ pub struct Decision {
     pub seq: u64,
     /// When.
     pub at: Timestamp,
-    /// The incident.
     pub incident: IncidentId,
     /// Whether everything is undone because too many attempts failed in a row.
     pub is_catastrophe: bool,
@@ -226,7 +225,6 @@ fn outcome_words(outcome: IncidentOutcome) -> String {
     }
 }
 
-/// Returns the word for a proof.
 pub fn proof_word(proof: Proof) -> &'static str {
     match proof {
         Proof::Proven => "proven",

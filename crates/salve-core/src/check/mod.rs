@@ -24,4 +24,4 @@ pub use brief::{CheckBrief, SourceExcerpt, brief, issue_brief};
 pub use green::GreenRun;
 pub use narrow::{narrow, narrow_script};
 pub use read::read;
-pub use results::{CheckTool, Counts, ErrorPlace, FailedCase, Results, Sort};
+pub use results::{CheckTool, ErrorPlace, FailedCase, Results, Sort, TestCounts};

@@ -12,7 +12,7 @@
 
 use std::fmt;
 
-use super::Counts;
+use super::TestCounts;
 use super::results::{Results, Sort};
 use crate::event::Proof;
 use crate::id::Signature;
@@ -88,9 +88,9 @@ pub struct ProofEvidence<'a> {
     /// How many ways in which the verifier was weakened were found.
     pub weakenings: usize,
     /// The counts of the unrepaired state; the largest known is best.
-    pub counts_before: Counts,
+    pub counts_before: TestCounts,
     /// The counts of the repaired state.
-    pub counts_after: Counts,
+    pub counts_after: TestCounts,
 }
 
 /// What is to become of the change.
@@ -109,7 +109,6 @@ pub enum Keep {
 /// What was found, why, and what follows for the change.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Judged {
-    /// The proof.
     pub proof: Proof,
     /// The row of the table that said so.
     pub ground: ProofGround,

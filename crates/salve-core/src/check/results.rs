@@ -134,7 +134,7 @@ pub struct ErrorPlace {
 
 /// How many tests ran how; what the output does not say is not zero.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Counts {
+pub struct TestCounts {
     /// Tests that passed.
     pub passed: Option<u32>,
     /// Tests that failed.
@@ -147,7 +147,7 @@ pub struct Counts {
     pub total: Option<u32>,
 }
 
-impl Counts {
+impl TestCounts {
     /// Returns how many tests ran, if the output says; those left out do not count.
     pub fn ran(&self) -> Option<u32> {
         let skipped = self.skipped.unwrap_or(0);
@@ -177,7 +177,7 @@ pub struct Results {
     pub tool: Option<CheckTool>,
     /// What failed, in the output's order, each once.
     pub failed: Vec<FailedCase>,
-    pub counts: Counts,
+    pub counts: TestCounts,
     /// The project's files that errors name, in the output's order, each line once.
     pub places: Vec<ErrorPlace>,
     /// Whether more failed than is kept.

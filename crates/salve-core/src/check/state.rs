@@ -218,12 +218,14 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::event::{Amounts, Effect, IncidentPolicy, Limits, Mode, RemedyKind, RemedyVerdict};
+    use crate::event::{
+        Amounts, Effect, IncidentPolicy, RemedyKind, RemedyVerdict, RepairMode, ResourceLimits,
+    };
     use crate::incident::testing::{TestIncident, policy, symptom};
 
     fn story() -> TestIncident {
-        let limits = Limits { attempts: Some(9), ..Limits::default() };
-        TestIncident::new(IncidentPolicy { mode: Mode::Agent, limits, ..policy() })
+        let limits = ResourceLimits { attempts: Some(9), ..ResourceLimits::default() };
+        TestIncident::new(IncidentPolicy { mode: RepairMode::Agent, limits, ..policy() })
     }
 
     fn fail(story: &mut TestIncident, name: &'static str, tokens: u64) {

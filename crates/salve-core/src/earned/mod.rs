@@ -146,6 +146,11 @@ impl EarnedRule {
         u32::try_from(evidence.count()).unwrap_or(u32::MAX)
     }
 
+    /// Returns the word that would let it run unattended if it had been sealed.
+    pub fn word_before_seals(&self) -> Option<&ApprovalWord> {
+        self.accepted_before_seals.as_ref().filter(|_| self.accepted.is_none())
+    }
+
     /// Returns how it stands.
     pub fn standing(&self, terms: EarningTerms, now: Timestamp) -> RuleStanding {
         let is_proven = terms.after > 0 && self.streak() >= terms.after;

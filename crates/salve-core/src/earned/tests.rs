@@ -160,7 +160,7 @@ impl Book {
 }
 
 fn scrubbed(text: &str) -> Scrubbed {
-    crate::scrub::Scrubber::new(crate::scrub::Key::new([1; 32])).scrub(text)
+    crate::scrub::Scrubber::new(crate::scrub::ScrubKey::new([1; 32])).scrub(text)
 }
 
 fn key(command: &str) -> RuleKey {
@@ -311,7 +311,7 @@ fn one_use_that_is_not_proven_takes_it_all_back_at_once() {
             assert_eq!(book.stands(), RuleStanding::Lost, "{fate:?}");
             assert!(!book.earned().allows(key("npm ci"), TERMS, time(book.now)), "{fate:?}");
             (0..2).for_each(|_| book.approved(PROVEN));
-            assert_eq!(book.stands(), RuleStanding::Lost, "{fate:?}: it begins anew");
+            assert_eq!(book.stands(), RuleStanding::Lost, "{fate:?}: it starts over");
             book.approved(PROVEN);
             assert_eq!(book.stands(), RuleStanding::Proposed, "{fate:?}");
         }

@@ -24,7 +24,6 @@ pub struct Encoded {
     pub kind: String,
     /// The version of the data's shape.
     pub version: u32,
-    /// The data.
     pub data: Value,
 }
 
@@ -34,9 +33,7 @@ pub enum DecodeError {
     /// The kind is known and its data is not of its shape.
     #[error("malformed `{kind}` event, version {version}")]
     Malformed {
-        /// The kind.
         kind: String,
-        /// The version.
         version: u32,
         /// What is wrong with the data.
         #[source]
@@ -44,10 +41,7 @@ pub enum DecodeError {
     },
     /// Versions start at 1.
     #[error("`{kind}` event with version 0")]
-    NoVersion {
-        /// The kind.
-        kind: String,
-    },
+    NoVersion { kind: String },
 }
 
 /// Declares every kind once, in its group: variant, name, version, and whether it must survive

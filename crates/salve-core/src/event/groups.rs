@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Digest, Exit, Fix, IssueSettled, LoopId, LoopTurn, Notified, PageFailure, Process, Proof,
-    Proposed, RuleKey, SeenFile, ServerOrder,
+    Digest, Fix, IssueSettled, LoopId, LoopTurn, Notified, PageFailure, Process, ProcessExit,
+    Proof, Proposed, RuleKey, SeenFile, ServerOrder,
 };
 use crate::id::IssueId;
 use crate::id::Signature;
@@ -67,7 +67,6 @@ pub enum MemoryEvent {
     Learned {
         /// The failure.
         signature: Signature,
-        /// The remedy.
         remedy: Digest,
         /// What verification found.
         proof: Proof,
@@ -111,7 +110,6 @@ pub enum ServerEvent {
     Started {
         /// The server's name.
         server: Scrubbed,
-        /// The process.
         process: Process,
         /// What runs, for people.
         command: Scrubbed,
@@ -133,7 +131,7 @@ pub enum ServerEvent {
         /// The server's name.
         server: Scrubbed,
         /// How it ended.
-        exit: Exit,
+        exit: ProcessExit,
     },
     /// A person wants something of a server.
     #[serde(rename = "server_ordered")]
@@ -172,7 +170,6 @@ pub enum SessionEvent {
 pub enum TeamEvent {
     /// Somebody reported an issue.
     IssueReported {
-        /// The issue.
         issue: IssueId,
         /// What is wrong.
         text: Scrubbed,
@@ -187,7 +184,6 @@ pub enum TeamEvent {
     },
     /// An issue is no longer one.
     IssueSettled {
-        /// The issue.
         issue: IssueId,
         /// What settled it.
         how: IssueSettled,
@@ -264,10 +260,7 @@ pub enum RecoveryEvent {
     },
     /// Somebody proposed how to recover.
     #[serde(rename = "recovery_proposed")]
-    Proposed {
-        /// The proposal.
-        proposal: Box<Proposed>,
-    },
+    Proposed { proposal: Box<Proposed> },
     /// A proposal for a loop was not taken up.
     #[serde(rename = "recovery_refused")]
     Refused {

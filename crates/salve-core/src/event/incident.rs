@@ -3,9 +3,9 @@
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AgentMark, Amounts, Breaker, Change, ChangedFile, Digest, Effect, EffectReport,
+    AgentMark, Amounts, Breaker, Change, ChangedFile, Digest, Effect, EffectReport, EffectStage,
     IncidentOutcome, IncidentPolicy, Judgement, PersonOrder, Process, Remedy, Resource,
-    RunVariable, Stage, Subject, Symptom,
+    RunVariable, Subject, Symptom,
 };
 use crate::playbook::Nature;
 use crate::playbook::PlaybookFinding;
@@ -49,7 +49,6 @@ pub enum IncidentEvent {
     },
     /// A remedy was chosen and the gate judged it.
     Judged {
-        /// The remedy.
         remedy: Box<Remedy>,
         /// What the gate said.
         judgement: Judgement,
@@ -64,19 +63,9 @@ pub enum IncidentEvent {
         what: Effect,
     },
     /// A running effect reached a stage worth showing.
-    Progressed {
-        /// The effect.
-        effect: u32,
-        /// The stage.
-        stage: Stage,
-    },
+    Progressed { effect: u32, stage: EffectStage },
     /// An effect came back.
-    Finished {
-        /// The effect.
-        effect: u32,
-        /// What it reports.
-        report: EffectReport,
-    },
+    Finished { effect: u32, report: EffectReport },
     /// An agent told how far its repair is.
     Marked {
         /// The attempt it speaks of, from 1.
@@ -92,7 +81,6 @@ pub enum IncidentEvent {
     },
     /// Salve started an agent for a remedy that it is to apply; its own limit holds from here on.
     AgentLaunched {
-        /// The effect.
         effect: u32,
         /// The agent's process.
         process: Process,
@@ -105,10 +93,7 @@ pub enum IncidentEvent {
         limit_ms: u64,
     },
     /// A private layer is laid for the agent or the patch of an effect; written before it works.
-    LayerLaid {
-        /// The effect.
-        effect: u32,
-    },
+    LayerLaid { effect: u32 },
     /// The files that a remedy was found to have changed.
     FilesChanged {
         /// The effect that found them.
@@ -123,12 +108,10 @@ pub enum IncidentEvent {
     EnvironmentSet {
         /// The effect that sets them.
         effect: u32,
-        /// The variables.
         variables: Vec<RunVariable>,
     },
     /// What an effect has cost so far; the larger of two such statements counts.
     Charged {
-        /// The effect.
         effect: u32,
         /// Its whole cost until now.
         spent: Amounts,
@@ -146,10 +129,7 @@ pub enum IncidentEvent {
     /// The cooldown is over.
     CooledDown {},
     /// A breaker outside the incident says: stop trying.
-    Tripped {
-        /// The breaker.
-        breaker: Breaker,
-    },
+    Tripped { breaker: Breaker },
     /// A person said yes to one question, once.
     Approved {
         /// The question's number within the incident, from 1.
@@ -176,27 +156,20 @@ pub enum IncidentEvent {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         note: Option<Scrubbed>,
     },
-    /// What a person was asked about is no longer what is proposed; it is chosen anew.
+    /// What a person was asked about is no longer what is proposed; it is chosen again.
     Superseded {},
     /// The subject of an incident that waits for a person was run again, which is no attempt of
     /// Salve's: somebody wanted it, or what stood in its way has changed.
-    TriedAgain {
-        /// Why.
-        why: Scrubbed,
-    },
+    TriedAgain { why: Scrubbed },
     /// The subject of an incident that waited for a person is well, without a remedy of Salve's.
     CameBack {
         /// What had changed.
         why: Scrubbed,
     },
     /// A person gave an order to the incident.
-    Ordered {
-        /// The order.
-        order: PersonOrder,
-    },
+    Ordered { order: PersonOrder },
     /// It was said why a verification came out as it did.
     ProofExplained {
-        /// Why.
         why: Scrubbed,
         /// Whether the change was found needless and is undone.
         #[serde(default)]

@@ -5,7 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Amounts, Digest, Exit, Limits, LoopEnd};
+use super::{Amounts, Digest, LoopEnd, ProcessExit, ResourceLimits};
 use crate::id::{JobId, Signature};
 use crate::scrub::Scrubbed;
 
@@ -38,7 +38,7 @@ pub struct JobTerms {
     /// How often in a row it may be parked.
     pub parks: u32,
     /// What the whole job may take.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 /// What one step of a job may take.
@@ -110,7 +110,7 @@ pub enum HealStrategy {
     None,
     /// The step is run again in the same workspace.
     SoftReset,
-    /// The workspace is built anew from its checkpoints, then the step is run again.
+    /// The workspace is rebuilt from its checkpoints, then the step is run again.
     HardReset,
     /// The job fails, and whoever queues jobs may try it again.
     QueueRetry,
@@ -152,7 +152,7 @@ pub struct StepFailure {
     pub command: Option<Scrubbed>,
     /// How the step's process ended, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// The timer that ended it, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub timer: Option<StepTimer>,
@@ -204,11 +204,7 @@ pub struct Checkpoint {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum AttemptEnd {
     /// The step is done and verified, and its checkpoint is kept.
-    Done {
-        /// The checkpoint.
-        checkpoint: Checkpoint,
-    },
-    /// It failed.
+    Done { checkpoint: Checkpoint },
     Failed {
         /// How.
         failure: Box<StepFailure>,
@@ -300,10 +296,7 @@ impl JobOrder {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub enum JobTurn {
     /// A person started it.
-    Started {
-        /// The terms.
-        terms: Box<JobTerms>,
-    },
+    Started { terms: Box<JobTerms> },
     /// A person or a worker had it go on.
     Resumed {},
     /// An attempt at a step begins.
@@ -319,7 +312,6 @@ pub enum JobTurn {
     Warned {
         /// The step's number, from 0.
         step: u32,
-        /// The timer.
         timer: StepTimer,
         /// How long is left.
         left_ms: u64,
@@ -365,11 +357,8 @@ pub enum JobTurn {
         reason: Scrubbed,
     },
     /// A person gave an order.
-    Ordered {
-        /// The order.
-        order: JobOrder,
-    },
-    /// Whoever runs the job did as it was ordered.
+    Ordered { order: JobOrder },
+    /// Whoever runs the job carried out the order.
     Honored {
         /// The entry of the order.
         order: u64,
@@ -378,7 +367,6 @@ pub enum JobTurn {
     Stopped {},
     /// It is over.
     Ended {
-        /// Why.
         why: LoopEnd,
         /// Whether trying it again from its last checkpoint may help.
         retryable: bool,

@@ -49,17 +49,19 @@ pub use recovery::{Attempted, ProposalSource, Proposed, SeenFile};
 pub use rule::RuleKey;
 pub use run_variable::{RunVariable, variables_in_force};
 pub use seal::Seal;
-pub use subject::{Acted, Exit, Repeat, Subject, SubjectKind, Symptom};
+pub use subject::{Acted, ProcessExit, Repeat, Subject, SubjectKind, Symptom};
 pub use team::{Fix, FixKind, IssueSettled};
-pub use terms::{Amounts, AtALoss, IncidentPolicy, Limits, Mode, OnFailure, Resource, dollars};
+pub use terms::{
+    Amounts, AtALoss, IncidentPolicy, OnFailure, RepairMode, Resource, ResourceLimits, dollars,
+};
 pub use turn::{
     BadLoopId, LoopEnd, LoopId, LoopStep, LoopTerms, LoopTurn, Promise, RecoveryEnd, RoleEnd,
     TestsSeen, TestsVerdict,
 };
 pub use words::{
-    AgentMark, Authority, Breaker, Change, Effect, EffectReport, IncidentOutcome, Judgement,
-    PersonOrder, PersonQuestion, Proof, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Scope,
-    ServerOrder, Stage, Undo,
+    AgentMark, Authority, Breaker, Change, Effect, EffectReport, EffectStage, IncidentOutcome,
+    Judgement, PersonOrder, PersonQuestion, Proof, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict,
+    Scope, ServerOrder, Undo,
 };
 
 #[cfg(test)]

@@ -9,6 +9,9 @@ use crate::id::Signature;
 use crate::memory::SignatureAliases;
 use crate::scrub::Scrubbed;
 
+/// What the names of earned rules begin with.
+const EARNED: &str = "earned.";
+
 /// The one failure and the one command, with its directory and time-out, that a rule is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,6 +35,11 @@ impl RuleKey {
         Self { signature: aliases.resolve(self.signature), ..self }
     }
 
+    /// Returns whether a judgement's rule is one that a command earned.
+    pub fn is_earned(rule: &Scrubbed) -> bool {
+        rule.as_str().starts_with(EARNED)
+    }
+
     /// Returns whether a judgement's rule is this one.
     pub fn is_rule(&self, rule: &Scrubbed) -> bool {
         rule.as_str() == self.to_string()
@@ -40,6 +48,6 @@ impl RuleKey {
 
 impl fmt::Display for RuleKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "earned.{}", self.short())
+        write!(f, "{EARNED}{}", self.short())
     }
 }

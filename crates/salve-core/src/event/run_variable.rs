@@ -10,9 +10,7 @@ use crate::scrub::Scrubbed;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct RunVariable {
-    /// Its name.
     pub name: Scrubbed,
-    /// Its value.
     pub value: Scrubbed,
 }
 

@@ -54,7 +54,7 @@ impl Subject {
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Exit {
+pub enum ProcessExit {
     /// With this code.
     Code(i32),
     Signal(i32),
@@ -86,7 +86,7 @@ pub struct Symptom {
     pub key_line: Scrubbed,
     /// How the process ended, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// The hash of the tree it happened in, if it could be taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tree: Option<Digest>,

@@ -100,7 +100,7 @@ impl Amounts {
 /// A limit on each resource; an absent one is no limit.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Limits {
+pub struct ResourceLimits {
     /// Tries of a remedy.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attempts: Option<u64>,
@@ -118,7 +118,7 @@ pub struct Limits {
     pub resets: Option<u64>,
 }
 
-impl Limits {
+impl ResourceLimits {
     /// Returns the limit on one resource.
     pub fn get(&self, resource: Resource) -> Option<u64> {
         match resource {
@@ -156,17 +156,17 @@ pub enum AtALoss {
 /// Who mends a subject that a restart does not: the dev-server spec's two modes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Mode {
+pub enum RepairMode {
     /// Nobody: known remedies and restarts only.
     #[default]
     Legacy,
     Agent,
 }
 
-impl Mode {
+impl RepairMode {
     /// Tells whether this is the mode without an agent.
     pub fn is_legacy(&self) -> bool {
-        *self == Mode::Legacy
+        *self == RepairMode::Legacy
     }
 }
 
@@ -179,8 +179,8 @@ pub struct IncidentPolicy {
     /// Who is asked when a person has to decide.
     pub person: Scrubbed,
     /// Whether an agent repairs.
-    #[serde(default, skip_serializing_if = "Mode::is_legacy")]
-    pub mode: Mode,
+    #[serde(default, skip_serializing_if = "RepairMode::is_legacy")]
+    pub mode: RepairMode,
     /// The one agent that listens when the incident opens, if it is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub listener: Option<Scrubbed>,
@@ -188,7 +188,7 @@ pub struct IncidentPolicy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub starts: Option<Scrubbed>,
     /// What may be spent.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The first wait before a plain retry; it doubles with every attempt.
     pub backoff_ms: u64,
     /// How long an agent may take to begin.

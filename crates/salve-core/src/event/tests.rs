@@ -19,7 +19,7 @@ fn symptom() -> Box<Symptom> {
         signature: Signature(7),
         class: Class::PortConflict,
         key_line: text("listen EADDRINUSE: address already in use :::3000"),
-        exit: Some(Exit::Code(1)),
+        exit: Some(ProcessExit::Code(1)),
         tree: Some(Digest::of(&[b"tree"])),
         acted: Acted::No,
     })
@@ -39,10 +39,10 @@ fn remedy() -> Box<Remedy> {
 fn policy() -> Box<IncidentPolicy> {
     Box::new(IncidentPolicy {
         person: text("ada"),
-        mode: Mode::Legacy,
+        mode: RepairMode::Legacy,
         listener: None,
         starts: None,
-        limits: Limits { attempts: Some(3), ..Limits::default() },
+        limits: ResourceLimits { attempts: Some(3), ..ResourceLimits::default() },
         backoff_ms: 2_000,
         engage_ms: 30_000,
         write_ms: 120_000,
@@ -111,7 +111,7 @@ fn one_of_each() -> Vec<Event> {
             effect: 2,
             what: Effect::RollBack(Scope::Incident),
         }),
-        Event::Incident(IncidentEvent::Progressed { effect: 2, stage: Stage::HealthCheck }),
+        Event::Incident(IncidentEvent::Progressed { effect: 2, stage: EffectStage::HealthCheck }),
         Event::Incident(IncidentEvent::Finished { effect: 2, report }),
         Event::Incident(IncidentEvent::Marked {
             attempt: 1,
@@ -198,7 +198,7 @@ fn the_rest() -> Vec<Event> {
             server: text("web"),
             url: Some(text("http://localhost:5173/")),
         }),
-        Event::Server(ServerEvent::Stopped { server: text("web"), exit: Exit::Signal(9) }),
+        Event::Server(ServerEvent::Stopped { server: text("web"), exit: ProcessExit::Signal(9) }),
         Event::Server(ServerEvent::Ordered { server: text("web"), order: ServerOrder::Restart }),
         Event::Session(SessionEvent::Attached { process: process.clone() }),
         Event::Session(SessionEvent::Detached { process }),

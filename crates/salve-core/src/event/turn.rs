@@ -6,7 +6,7 @@ use std::str::FromStr;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::{Amounts, Digest, Exit, Limits, PersonOrder, Resource};
+use super::{Amounts, Digest, PersonOrder, ProcessExit, Resource, ResourceLimits};
 use crate::scrub::Scrubbed;
 
 /// The longest name of a loop.
@@ -99,7 +99,7 @@ pub struct LoopTerms {
     /// What each iteration does, in this order.
     pub steps: Vec<LoopStep>,
     /// What one run may take; attempts are iterations.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// How often a role that did not do its part is asked again.
     pub retries: u32,
     /// How many iterations may leave everything as it was.
@@ -176,7 +176,7 @@ pub struct TestsSeen {
     /// What it showed.
     pub verdict: TestsVerdict,
     /// How the command ended.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// The line that names the failure, empty when green.
     pub key_line: Scrubbed,
     /// What failed, by name, at most some.

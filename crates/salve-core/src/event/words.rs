@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Digest, Exit, Repeat, Resource, Symptom};
+use super::{Digest, ProcessExit, Repeat, Resource, Symptom};
 use crate::scrub::Scrubbed;
 
 /// What sort of thing a remedy is.
@@ -17,9 +17,9 @@ pub enum RemedyKind {
     Patch,
     /// Let an agent work on it.
     Agent,
-    /// Start the runtime anew in the same workspace.
+    /// Start the runtime again in the same workspace.
     SoftReset,
-    /// Build the workspace anew and replay its checkpoints.
+    /// Rebuild the workspace and replay its checkpoints.
     HardReset,
 }
 
@@ -50,7 +50,6 @@ pub enum RemedyOrigin {
     Proposal,
     /// Salve's own resort: retry, agent turn, reset.
     Builtin,
-    /// A person.
     Person,
 }
 
@@ -98,9 +97,7 @@ pub enum RemedyVerdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Judgement {
-    /// The verdict.
     pub verdict: RemedyVerdict,
-    /// The rule.
     pub rule: Scrubbed,
     /// The reason, for people.
     pub reason: Scrubbed,
@@ -160,7 +157,7 @@ pub enum Effect {
 /// A stage of a running effect that people want to see.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Stage {
+pub enum EffectStage {
     /// The subject runs again and is being probed.
     HealthCheck,
     /// The subject looks well and is being proven.
@@ -214,7 +211,7 @@ pub enum EffectReport {
         reason: Scrubbed,
         /// How the command ended, if one ran.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        exit: Option<Exit>,
+        exit: Option<ProcessExit>,
     },
     /// It outlived its limit and was stopped; it may have acted.
     TimedOut,

@@ -153,7 +153,7 @@ const TAILS: &[&str] = &[
 ];
 
 /// Returns the part of a message that is the same for all who tell it.
-pub(crate) fn essence(message: &str) -> &str {
+pub(crate) fn shared_statement(message: &str) -> &str {
     let end = (0..=LONGEST.min(message.len())).rev().find(|at| message.is_char_boundary(*at));
     let text = without_tail(said(&message[..end.unwrap_or(0)]));
     let text = without_place(text);
@@ -401,7 +401,7 @@ mod tests {
 
     #[track_caller]
     fn check(text: &str, want: &str) {
-        assert_eq!(essence(text), want, "{text}");
+        assert_eq!(shared_statement(text), want, "{text}");
     }
 
     #[test]

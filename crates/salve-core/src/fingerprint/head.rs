@@ -89,7 +89,7 @@ pub(crate) fn exception(text: &str) -> Option<&str> {
 const INTRODUCED: usize = 120;
 
 /// Returns the error that the words in front only introduce: `Rollup error: Error: …` is `…`.
-pub(crate) fn introduced(text: &str) -> &str {
+pub(crate) fn introduced_error(text: &str) -> &str {
     let near = (0..=INTRODUCED.min(text.len())).rev().find(|at| text.is_char_boundary(*at));
     let head = &text[..near.unwrap_or(0)];
     for (at, _) in head.rmatch_indices(": ") {
@@ -207,7 +207,7 @@ mod tests {
             ("shop: no entry", "shop: no entry"),
             ("DeprecationWarning: x", "DeprecationWarning: x"),
         ] {
-            assert_eq!(introduced(text), want, "{text}");
+            assert_eq!(introduced_error(text), want, "{text}");
         }
     }
 }

@@ -59,7 +59,7 @@ impl HoleKind {
         match self {
             HoleKind::Any => trim_end(short(text.trim())).to_owned(),
             HoleKind::Word | HoleKind::Version | HoleKind::Code => trim_end(text).to_owned(),
-            HoleKind::Name => unversioned(trim_end(text)).to_owned(),
+            HoleKind::Name => without_version(trim_end(text)).to_owned(),
             HoleKind::Port | HoleKind::Num => text.to_owned(),
             HoleKind::Module => module(trim_end(text)).to_owned(),
             HoleKind::Path => path::base(trim_end(text)).to_owned(),
@@ -158,7 +158,7 @@ fn module(text: &str) -> &str {
 /// Returns a name without the version behind it, as in `rail@v1.2.0` and `rail-1.2.0-x86_64`.
 ///
 /// The version of what is missing or broken varies; what it is called does not.
-fn unversioned(name: &str) -> &str {
+fn without_version(name: &str) -> &str {
     let numbered = |text: &str| {
         let text = text.trim_start_matches(['v', '^', '~', '=', '<', '>']);
         text.starts_with(|c: char| c.is_ascii_digit())

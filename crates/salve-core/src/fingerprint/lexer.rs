@@ -227,7 +227,7 @@ fn stem_into(word: &str, out: &mut String) {
 fn kind(word: &str, last: &str) -> Option<&'static str> {
     let bytes = word.as_bytes();
     if bytes.is_empty() || !bytes.iter().any(u8::is_ascii_digit) {
-        return hexish(bytes).then_some("<hash>");
+        return looks_like_hash(bytes).then_some("<hash>");
     }
     if bytes.iter().all(u8::is_ascii_digit) {
         return (!is_status(word, last)).then_some("<n>");
@@ -238,7 +238,7 @@ fn kind(word: &str, last: &str) -> Option<&'static str> {
     if is_address(word) {
         return Some("<addr>");
     }
-    if hexish(bytes) {
+    if looks_like_hash(bytes) {
         return Some("<hash>");
     }
     if is_ip(word) {
@@ -275,7 +275,7 @@ fn is_address(word: &str) -> bool {
 }
 
 /// Returns whether the word is a hash: hex digits only, and too long or too mixed for a word.
-fn hexish(bytes: &[u8]) -> bool {
+fn looks_like_hash(bytes: &[u8]) -> bool {
     let digits = bytes.iter().filter(|b| b.is_ascii_digit()).count();
     bytes.len() >= 7
         && bytes.iter().all(u8::is_ascii_hexdigit)

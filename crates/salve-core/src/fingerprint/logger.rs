@@ -23,7 +23,7 @@ pub(super) fn worker(line: &str) -> Left<'_> {
 }
 
 /// `[E 10:00:00.123 NotebookApp] …` of Jupyter.
-pub(super) fn lettered(line: &str) -> Left<'_> {
+pub(super) fn jupyter_prefix(line: &str) -> Left<'_> {
     let close = line.bytes().take(64).position(|b| b == b']')?;
     let (letter, rest) = line[1..close].split_once(' ')?;
     let level = match letter {

@@ -61,7 +61,6 @@ pub const VERSION: u32 = 1;
 /// What is known about a failure besides its output.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hints {
-    /// The exit code.
     pub exit_code: Option<i32>,
     /// The signal that ended the process, as in `KILL` or `SIGKILL`.
     pub signal: Option<String>,
@@ -143,7 +142,7 @@ impl FingerprintRules {
         let found = pick::candidates(self, &text);
         let best = pick::pick(&found).map(|best| self.beneath(&text, &found, best));
         let Some(KeyLineCandidate { line, anchor, .. }) = best else {
-            return self.dull(&text, hints);
+            return self.unnamed_failure(&text, hints);
         };
         let row = anchor.as_ref().and_then(|(row, values)| Some((self.anchor(*row)?, values)));
         match row {
@@ -218,13 +217,13 @@ impl FingerprintRules {
 
     /// Returns the class that the words in an error's name tell, as in `QuotaExceededError`.
     fn class_of_name(&self, peeled: &Peeled<'_>) -> Option<Class> {
-        let class = self.classify(&unknown::spread(head::error_type(peeled)?))?;
+        let class = self.classify(&unknown::part_camel_case(head::error_type(peeled)?))?;
         // What is wrong with a value or with the settings a name alone does not tell.
         (!matches!(class, Class::RuntimeError | Class::ConfigError)).then_some(class)
     }
 
     /// Makes the fingerprint of an output in which no line looks like a failure.
-    fn dull(&self, text: &OutputText<'_>, hints: &Hints) -> Fingerprint {
+    fn unnamed_failure(&self, text: &OutputText<'_>, hints: &Hints) -> Fingerprint {
         let says = |line: &usize| peel::peel(text.line(*line)).body.contains(char::is_alphanumeric);
         let last = (0..text.len()).rev().find(says);
         if let Some(line) = last {
@@ -241,11 +240,6 @@ impl FingerprintRules {
             normalized,
             identity: None,
         }
-    }
-
-    /// Returns the identity of a known failure.
-    pub fn recognise(&self, text: &str) -> Option<String> {
-        self.fingerprint(text, &Hints::default()).identity
     }
 
     /// Returns the row that names the failure in `text`, and the identifying values without frame.

@@ -4,7 +4,7 @@
 //! words in front. They are taken off one at a time, in a loop, in whatever order they stand.
 
 use super::head;
-use super::logger::{daemon, lettered, placed, source, worker};
+use super::logger::{daemon, jupyter_prefix, placed, source, worker};
 use super::stamp;
 
 /// How loudly a line was logged.
@@ -51,7 +51,7 @@ pub(crate) fn peel(line: &str) -> Peeled<'_> {
         level = says.unwrap_or(level);
         core = rest;
     }
-    let core = head::introduced(core.trim_end_matches("'}\""));
+    let core = head::introduced_error(core.trim_end_matches("'}\""));
     Peeled { body, core, level }
 }
 
@@ -84,9 +84,10 @@ fn decoration(line: &str) -> Left<'_> {
     match line.as_bytes().first()? {
         b'0'..=b'9' => counted(line).or_else(|| stamped(line)).or_else(|| placed(line)),
         b'#' => hashed(line),
-        b'[' => {
-            worker(line).or_else(|| stamped(line)).or_else(|| tag(line)).or_else(|| lettered(line))
-        }
+        b'[' => worker(line)
+            .or_else(|| stamped(line))
+            .or_else(|| tag(line))
+            .or_else(|| jupyter_prefix(line)),
         b'(' => process(line),
         b'{' => json_message(line).or_else(|| source(line)),
         b'>' | b'|' => line[1..].strip_prefix(' ').map(|rest| (rest, None)),

@@ -161,7 +161,7 @@ fn judge(
         flat: &scratch.flat,
         budget: &scratch.budget,
         plain: if echo { 0 } else { plain_score(&peeled, &scratch.says) },
-        penalty: if echo { 30 } else { penalty(peeled.level) },
+        penalty: if echo { 30 } else { log_level_penalty(peeled.level) },
         cause: peeled.body.starts_with("Caused by:"),
     };
     let before = found.len();
@@ -246,7 +246,7 @@ impl RankedLine<'_> {
 }
 
 /// Returns how much less an anchored line weighs for how it was logged.
-fn penalty(level: LogLevel) -> i32 {
+fn log_level_penalty(level: LogLevel) -> i32 {
     match level {
         LogLevel::Plain | LogLevel::Error => 0,
         LogLevel::Warning => 14,
@@ -366,11 +366,11 @@ pub(super) fn reports(text: &OutputText<'_>, test: usize, number: usize) -> bool
 
 /// Returns the candidate that names the failure.
 pub(crate) fn pick(found: &[KeyLineCandidate]) -> Option<&KeyLineCandidate> {
-    found.iter().reduce(|best, next| if beats(next, best) { next } else { best })
+    found.iter().reduce(|best, next| if is_better_candidate(next, best) { next } else { best })
 }
 
 /// Returns whether `next`, which stands on the same line as `best` or a later one, is better.
-fn beats(next: &KeyLineCandidate, best: &KeyLineCandidate) -> bool {
+fn is_better_candidate(next: &KeyLineCandidate, best: &KeyLineCandidate) -> bool {
     if next.score != best.score {
         return next.score > best.score;
     }

@@ -223,6 +223,7 @@ impl FingerprintRules {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Hints;
     use super::super::table::row::class_weight;
     use super::super::tables::{self, AnchorFile, ClassFile, NAMES};
     use super::*;
@@ -316,6 +317,7 @@ mod tests {
         );
         let fine = row("frobnicator broke on {what:word}", "error: frobnicator broke on x");
         let rules = FingerprintRules::with_user(&fine).unwrap();
-        assert_eq!(rules.recognise("frobnicator broke on y").as_deref(), Some("my.own(\"y\")"));
+        let seen = rules.fingerprint("frobnicator broke on y", &Hints::default());
+        assert_eq!(seen.identity.as_deref(), Some("my.own(\"y\")"));
     }
 }

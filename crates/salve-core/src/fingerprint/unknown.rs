@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::essence::{essence, plain};
+use super::essence::{plain, shared_statement};
 use super::frames;
 use super::head;
 use super::lexer::mask;
@@ -30,7 +30,7 @@ pub(crate) fn normalize(text: &OutputText<'_>, number: usize) -> String {
     {
         whole = Cow::Owned(format!("{core} {more}"));
     }
-    let mut message = plain(&mask(essence(&whole)));
+    let mut message = plain(&mask(shared_statement(&whole)));
     cut(&mut message);
     if is_nameless(&message)
         && let Some(frame) = frames::top(text, number)
@@ -54,7 +54,7 @@ fn panicked(text: &OutputText<'_>, number: usize, core: &str) -> Option<String> 
         Some(parts) => parts,
         None => (words_below(text, number)?, after),
     };
-    let mut message = plain(&mask(essence(said)));
+    let mut message = plain(&mask(shared_statement(said)));
     cut(&mut message);
     if telling::count(&message) >= TELLING {
         return Some(format!("panicked at {message}"));
@@ -65,7 +65,7 @@ fn panicked(text: &OutputText<'_>, number: usize, core: &str) -> Option<String> 
 /// Returns a line with the words in names apart: `QuotaExceededError` is `Quota Exceeded Error`.
 ///
 /// What errors of a language are called stays whole: a `TypeError` says nothing about types.
-pub(crate) fn spread(line: &str) -> String {
+pub(crate) fn part_camel_case(line: &str) -> String {
     let mut out = String::with_capacity(line.len() + 16);
     for word in line.split_inclusive(|c: char| !c.is_ascii_alphanumeric()) {
         let name = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
@@ -182,7 +182,7 @@ mod tests {
             ("shop.QuotaExceededError: ERR_SDK_GONE", "shop.Quota Exceeded Error: ERR SDK GONE"),
             ("TypeError: a is no function", "TypeError: a is no function"),
         ] {
-            assert_eq!(spread(line), want, "{line}");
+            assert_eq!(part_camel_case(line), want, "{line}");
         }
     }
 

@@ -177,12 +177,12 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::scrub::Key;
+    use crate::scrub::ScrubKey;
 
     #[track_caller]
     fn check(section: Value, want: &[(&str, &str, &str)]) {
         let policy = GatePolicy::read(&section).unwrap();
-        let got = findings(&policy, &Scrubber::new(Key::new([1; 32])));
+        let got = findings(&policy, &Scrubber::new(ScrubKey::new([1; 32])));
         let shown: Vec<_> = got
             .iter()
             .map(|f| {

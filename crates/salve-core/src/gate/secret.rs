@@ -157,10 +157,10 @@ fn looks_random(run: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::scrub::Key;
+    use crate::scrub::ScrubKey;
 
     fn seen(command: &str) -> bool {
-        shows(command, &Scrubber::new(Key::new([5; 32])))
+        shows(command, &Scrubber::new(ScrubKey::new([5; 32])))
     }
 
     #[test]

@@ -4,10 +4,10 @@ use proptest::prelude::*;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::scrub::Key;
+use crate::scrub::ScrubKey;
 
 fn scrubber() -> Scrubber {
-    Scrubber::new(Key::new([3; 32]))
+    Scrubber::new(ScrubKey::new([3; 32]))
 }
 
 fn judge_in(

@@ -3,12 +3,12 @@
 //! **Invariant:** what is left only falls; nothing but [`Ledger::refill`] raises it, and that is
 //! reached only by a named person's event. A charge is recorded even when nothing is left.
 
-use crate::event::{Amounts, Limits, RemedyKind, Resource};
+use crate::event::{Amounts, RemedyKind, Resource, ResourceLimits};
 
 /// What may be spent and what has been.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ledger {
-    limits: Limits,
+    limits: ResourceLimits,
     granted: Amounts,
     counted: Amounts,
     /// The cost of each effect so far, by its number.
@@ -17,7 +17,7 @@ pub struct Ledger {
 
 impl Ledger {
     /// Makes a ledger in which nothing has been spent.
-    pub fn new(limits: Limits) -> Self {
+    pub fn new(limits: ResourceLimits) -> Self {
         let nothing = Amounts::default();
         Self { limits, granted: nothing, counted: nothing, effects: Vec::new() }
     }
@@ -96,9 +96,9 @@ mod tests {
         Amounts { attempts: n, tokens: n, money_micros: n, wall_ms: n, resets: n }
     }
 
-    fn limits(n: u64) -> Limits {
+    fn limits(n: u64) -> ResourceLimits {
         let n = Some(n);
-        Limits { attempts: n, tokens: n, money_micros: n, wall_ms: n, resets: n }
+        ResourceLimits { attempts: n, tokens: n, money_micros: n, wall_ms: n, resets: n }
     }
 
     #[test]
@@ -126,7 +126,8 @@ mod tests {
 
     #[test]
     fn no_limit_is_never_used_up_and_resets_alone_end_nothing() {
-        let mut ledger = Ledger::new(Limits { resets: Some(0), ..Limits::default() });
+        let mut ledger =
+            Ledger::new(ResourceLimits { resets: Some(0), ..ResourceLimits::default() });
         ledger.charge(1, amounts(u64::MAX));
         ledger.count(amounts(u64::MAX));
         assert_eq!(ledger.exhausted(), None);
@@ -135,19 +136,19 @@ mod tests {
     }
 
     #[derive(Clone, Debug)]
-    enum Entry {
+    enum LedgerEntry {
         Count(u64),
         Charge(u32, u64),
         Refill(u64),
     }
 
-    fn entries() -> impl Strategy<Value = Vec<Entry>> {
+    fn entries() -> impl Strategy<Value = Vec<LedgerEntry>> {
         let number = || prop_oneof![0_u64..50, Just(u64::MAX), Just(u64::MAX - 1)];
         prop::collection::vec(
             prop_oneof![
-                number().prop_map(Entry::Count),
-                (0_u32..4, number()).prop_map(|(effect, n)| Entry::Charge(effect, n)),
-                number().prop_map(Entry::Refill),
+                number().prop_map(LedgerEntry::Count),
+                (0_u32..4, number()).prop_map(|(effect, n)| LedgerEntry::Charge(effect, n)),
+                number().prop_map(LedgerEntry::Refill),
             ],
             0..40,
         )
@@ -161,9 +162,9 @@ mod tests {
             for entry in entries {
                 let before = ledger.clone();
                 match entry {
-                    Entry::Count(n) => ledger.count(amounts(n)),
-                    Entry::Charge(effect, n) => { ledger.charge(effect, amounts(n)); }
-                    Entry::Refill(n) => {
+                    LedgerEntry::Count(n) => ledger.count(amounts(n)),
+                    LedgerEntry::Charge(effect, n) => { ledger.charge(effect, amounts(n)); }
+                    LedgerEntry::Refill(n) => {
                         ledger.refill(amounts(n));
                         continue;
                     }

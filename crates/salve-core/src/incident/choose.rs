@@ -10,7 +10,6 @@ use crate::event::{Remedy, RemedyKind, RemedyOrigin};
 /// A remedy that fits the failure, and how much is known for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// The remedy.
     pub remedy: Remedy,
     /// How far it is trusted to help, in thousandths.
     pub confidence: u16,

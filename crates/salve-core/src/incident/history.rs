@@ -24,7 +24,7 @@ impl History {
         self.seen.push(pair);
     }
 
-    /// Counts repetitions afresh, for a workspace that was built anew; what was seen stays known.
+    /// Counts repetitions afresh, for a workspace that was rebuilt; what was seen stays known.
     pub(super) fn forgive(&mut self) {
         self.repeats = 0;
     }

@@ -6,8 +6,8 @@ use serde::Serialize;
 
 use super::{Incident, Phase, Told};
 use crate::event::{
-    AgentMark, Effect, EffectReport, Event, IncidentEvent, IncidentOutcome, Mode, Proof,
-    RemedyKind, Stage,
+    AgentMark, Effect, EffectReport, EffectStage, Event, IncidentEvent, IncidentOutcome, Proof,
+    RemedyKind, RepairMode,
 };
 
 /// A phase of a repair, as the dev-server spec names them.
@@ -95,7 +95,7 @@ impl fmt::Display for RepairPhase {
 ///
 /// `after` is the incident with the event taken in. Most events bring about none.
 pub fn phase_names(after: &Incident, event: &Event) -> &'static [RepairPhase] {
-    use Mode::{Agent, Legacy};
+    use RepairMode::{Agent, Legacy};
     use {IncidentEvent as E, RepairPhase as P};
     let Event::Incident(event) = event else { return &[] };
     match (event, after.policy().mode) {
@@ -116,8 +116,8 @@ pub fn phase_names(after: &Incident, event: &Event) -> &'static [RepairPhase] {
             AgentMark::WroteFiles => &[P::AgentWroteFiles],
         },
         (E::Requested { what: Effect::Verify, .. }, _) => &[P::Restarting],
-        (E::Progressed { stage: Stage::HealthCheck, .. }, _) => &[P::HealthCheck],
-        (E::Progressed { stage: Stage::VerifyingFix, .. }, Agent) => &[P::VerifyingFix],
+        (E::Progressed { stage: EffectStage::HealthCheck, .. }, _) => &[P::HealthCheck],
+        (E::Progressed { stage: EffectStage::VerifyingFix, .. }, Agent) => &[P::VerifyingFix],
         (E::Sickened { .. }, _) => &[P::Failed],
         (E::Finished { report: EffectReport::Verified { proof: Proof::Failed, .. }, .. }, _) => {
             &[P::Failed]

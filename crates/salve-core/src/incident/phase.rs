@@ -33,7 +33,6 @@ pub enum Phase {
     Asking {
         /// The question's number, from 1.
         number: u32,
-        /// The question.
         question: PersonQuestion,
         /// What an answer is bound to.
         digest: Digest,
@@ -47,7 +46,6 @@ pub enum Phase {
     },
     /// The outcome is clear and holds from `from`, unless the subject falls ill again.
     Ending {
-        /// The outcome.
         outcome: IncidentOutcome,
         /// When the watch is over.
         from: Timestamp,
@@ -104,14 +102,12 @@ pub enum Told {
     No,
     /// The effect of this number is telling them.
     Telling(u32),
-    /// Yes.
     Yes,
 }
 
 /// The remedy in question.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trial {
-    /// The remedy.
     pub remedy: Remedy,
     /// On whose word it runs; `None` until somebody allowed it.
     pub authority: Option<Authority>,

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use crate::check::Results;
-use crate::event::{Digest, Exit, Symptom, TestsSeen, TestsVerdict};
+use crate::event::{Digest, ProcessExit, Symptom, TestsSeen, TestsVerdict};
 use crate::scrub::{Scrubbed, Scrubber};
 
 /// The most names of failed tests that are kept.
@@ -17,7 +17,7 @@ pub struct TestsRun<'r> {
     /// How the command ended and what the failure is.
     pub symptom: &'r Symptom,
     /// How the command ended.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// What its output says.
     pub results: &'r Results,
     /// The hash of the tree that was tested.
@@ -75,14 +75,14 @@ mod tests {
     use crate::class::Class;
     use crate::event::Acted;
     use crate::id::Signature;
-    use crate::scrub::Key;
+    use crate::scrub::ScrubKey;
 
     fn of(verdict: TestsVerdict, output: &str, signature: u64) -> TestsSeen {
         let symptom = Symptom {
             signature: Signature(signature),
             class: Class::TestFailure,
             key_line: Scrubbed::literal("it failed"),
-            exit: Some(Exit::Code(1)),
+            exit: Some(ProcessExit::Code(1)),
             tree: None,
             acted: Acted::No,
         };
@@ -90,12 +90,12 @@ mod tests {
         let run = TestsRun {
             verdict,
             symptom: &symptom,
-            exit: Exit::Code(1),
+            exit: ProcessExit::Code(1),
             results: &results,
             tree: None,
             took_ms: 1,
         };
-        seen(&run, &Scrubber::new(Key::new([1; 32])))
+        seen(&run, &Scrubber::new(ScrubKey::new([1; 32])))
     }
 
     const FIRST: &str = "=== short test summary info ===\n\

@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Loop, StepsStanding};
-use crate::event::{Amounts, Limits, LoopEnd, LoopId, TestsVerdict};
+use crate::event::{Amounts, LoopEnd, LoopId, ResourceLimits, TestsVerdict};
 use crate::id::IncidentId;
 use crate::scrub::Scrubbed;
 use crate::view::IncidentView;
@@ -85,7 +85,7 @@ pub struct LoopStateFile {
     /// What this run of the loop has cost; attempts are iterations.
     pub spent: Amounts,
     /// What it may cost.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
 }
 
 /// Returns the file of a loop, with the recovery that is under way, if one is.

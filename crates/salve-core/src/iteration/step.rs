@@ -72,7 +72,7 @@ impl Loop {
         Ok(())
     }
 
-    /// Goes on where it was left; what is over begins anew with the next iteration.
+    /// Continues where it was left; what is over begins again with the next iteration.
     fn go_on(&mut self, entry: &Entry, terms: &LoopTerms, task: &Scrubbed) {
         self.task = task.clone();
         self.steps.settle_wishes();

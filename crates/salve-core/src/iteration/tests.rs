@@ -7,8 +7,8 @@ use jiff::SignedDuration;
 
 use super::*;
 use crate::event::{
-    Actor, Amounts, Digest, Event, Exit, Limits, LoopEvent, LoopTurn, Process, RecoveryEnd,
-    RemedyKind, RemedyVerdict, Resource, RoleEnd,
+    Actor, Amounts, Digest, Event, LoopEvent, LoopTurn, Process, ProcessExit, RecoveryEnd,
+    RemedyKind, RemedyVerdict, Resource, ResourceLimits, RoleEnd,
 };
 use crate::incident::testing::{TestIncident, policy};
 use crate::steps::NotTaken;
@@ -39,7 +39,7 @@ pub(super) fn terms() -> LoopTerms {
             LoopStep::Recovery,
             LoopStep::Role(text("reviewer")),
         ],
-        limits: Limits { attempts: Some(5), ..Limits::default() },
+        limits: ResourceLimits { attempts: Some(5), ..ResourceLimits::default() },
         retries: 1,
         stuck_after: 3,
         parks: 1,
@@ -62,7 +62,7 @@ fn tree(name: &str) -> Digest {
 fn ran(verdict: TestsVerdict, of: &str) -> LoopTurn {
     let tests = TestsSeen {
         verdict,
-        exit: Exit::Code(1),
+        exit: ProcessExit::Code(1),
         key_line: text("2 failed"),
         failed: vec![text("a.test.js: adds")],
         count: None,
@@ -268,7 +268,7 @@ fn what_cannot_be_measured_is_not_called_stuck() {
 #[test]
 fn limits_end_a_loop() {
     recovering_uses_time_up();
-    let limited = |limits: Limits, turns: &[LoopTurn]| {
+    let limited = |limits: ResourceLimits, turns: &[LoopTurn]| {
         let terms = LoopTerms { limits, ..terms() };
         let mut of = fresh(terms.clone());
         for turn in turns {
@@ -280,14 +280,14 @@ fn limits_end_a_loop() {
         }
         of.next(time(of.stamps().last_seq()))
     };
-    let none = Limits::default();
+    let none = ResourceLimits::default();
     let [a, b] = ["a", "b"].map(|tree| iteration(Red, tree, Made::No));
-    let two = Limits { attempts: Some(2), ..none };
+    let two = ResourceLimits { attempts: Some(2), ..none };
     assert_eq!(limited(two, &a), LoopMove::Begin(2));
     assert_eq!(limited(two, &[a.clone(), b].concat()), LoopMove::End(Limit(Resource::Attempts)));
     for (limits, resource) in [
-        (Limits { tokens: Some(100), ..none }, Resource::Tokens),
-        (Limits { wall_ms: Some(1_000), ..none }, Resource::WallMs),
+        (ResourceLimits { tokens: Some(100), ..none }, Resource::Tokens),
+        (ResourceLimits { wall_ms: Some(1_000), ..none }, Resource::WallMs),
     ] {
         assert_eq!(limited(limits, &[began()]), role("planner", 1));
         let turns = [vec![began()], done("planner")].concat();
@@ -297,20 +297,20 @@ fn limits_end_a_loop() {
         let turns = vec![began(), begins("planner"), charged];
         assert_eq!(limited(limits, &turns), LoopMove::End(Limit(resource)), "even before its end");
     }
-    let money = Limits { money_micros: Some(50), ..none };
+    let money = ResourceLimits { money_micros: Some(50), ..none };
     let spent = Amounts { money_micros: 50, ..Amounts::default() };
     let charged = LoopTurn::Charged { role: text("planner"), spent };
     let turns = vec![began(), begins("planner"), charged];
     assert_eq!(limited(money, &turns), LoopMove::End(Limit(Resource::MoneyMicros)));
     // What was promised and green is done, whatever it cost.
-    let all = Limits { tokens: Some(200), ..none };
+    let all = ResourceLimits { tokens: Some(200), ..none };
     let kept = iteration(Green, "a", Made::Yes);
     assert_eq!(limited(all, &kept), LoopMove::End(Completed));
 }
 
 /// Asserts that the time of a recovery counts towards the limit.
 fn recovering_uses_time_up() {
-    let limits = Limits { wall_ms: Some(1_500), ..Limits::default() };
+    let limits = ResourceLimits { wall_ms: Some(1_500), ..ResourceLimits::default() };
     let terms = LoopTerms { limits, ..terms() };
     let mut of = fresh(terms.clone());
     go(&mut of, &[LoopTurn::Began { terms: Box::new(terms) }]);
@@ -389,7 +389,7 @@ fn whoever_starts_it_again_finds_it_where_it_was() {
 }
 
 #[test]
-fn a_loop_that_is_over_begins_anew_and_counts_anew() {
+fn a_loop_that_is_over_starts_over_and_counts_again() {
     let mut of = play(&iteration(Red, "a", Made::No));
     go(&mut of, &[LoopTurn::Ended { why: Limit(Resource::Attempts) }]);
     assert_eq!(of.next(time(99)), LoopMove::Over);

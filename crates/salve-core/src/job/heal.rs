@@ -2,7 +2,7 @@
 
 use super::Job;
 use crate::class::Class;
-use crate::event::{Digest, Exit, FailureClass, HealStrategy, StepFailure, StepTimer};
+use crate::event::{Digest, FailureClass, HealStrategy, ProcessExit, StepFailure, StepTimer};
 use crate::scrub::Scrubbed;
 use crate::steps::ProgressMark;
 
@@ -59,10 +59,10 @@ const CONFLICTS: [&str; 4] =
 pub(super) fn mark(failure: &StepFailure) -> ProgressMark {
     let (kind, number) = match &failure.exit {
         None => (0_u8, 0),
-        Some(Exit::Code(code)) => (1, *code),
-        Some(Exit::Signal(signal)) => (2, *signal),
-        Some(Exit::TimedOut) => (3, 0),
-        Some(Exit::Hung) => (4, 0),
+        Some(ProcessExit::Code(code)) => (1, *code),
+        Some(ProcessExit::Signal(signal)) => (2, *signal),
+        Some(ProcessExit::TimedOut) => (3, 0),
+        Some(ProcessExit::Hung) => (4, 0),
     };
     let signature = failure.signature.0.to_le_bytes();
     let failing = Digest::of(&[b"step", &signature, &[kind], &number.to_le_bytes()]);

@@ -3,7 +3,7 @@
 //! A [`Job`] is made of its journal entries alone and says what is next ([`Job::next`]); it never
 //! acts. Its list is the same machine as a loop's ([`crate::steps`]), with the last step as its
 //! end. What a failed attempt leads to ([`Job::decide`]) is decided here: the step is run again in
-//! the same workspace, or in one that is built anew from its checkpoints, or the job fails, or a
+//! the same workspace, or in one that is rebuilt from its checkpoints, or the job fails, or a
 //! person is asked.
 //!
 //! **Invariants:** a step that is done is not run again, unless a person has the job go on from

@@ -164,7 +164,7 @@ impl QueuedJob {
     }
 
     /// Lets the one who holds it have it for another `lease_ms`.
-    pub fn prolong(&mut self, lease_ms: u64, now_ms: i64) {
+    pub fn extend_lease(&mut self, lease_ms: u64, now_ms: i64) {
         self.free_at_ms = Some(later(now_ms, lease_ms));
     }
 
@@ -290,7 +290,7 @@ mod tests {
         let mut of = job();
         assert_eq!(of.claim(why(), 10, 0), ClaimGrant::Granted(1));
         assert_eq!((of.free_at_ms, of.is_held_by(1)), (Some(10), true));
-        of.prolong(10, 8);
+        of.extend_lease(10, 8);
         assert_eq!(of.free_at_ms, Some(18));
         assert_eq!(of.claim(why(), 10, 18), ClaimGrant::Granted(2));
         assert_eq!((of.is_held_by(1), of.is_held_by(2), of.losses), (false, true, 1));

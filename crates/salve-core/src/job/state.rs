@@ -4,7 +4,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{FailedAttempt, Job, RecoveryRequest};
-use crate::event::{Amounts, Digest, Exit, FailureClass, HealStrategy, JobOrder, LoopEnd};
+use crate::event::{Amounts, Digest, FailureClass, HealStrategy, JobOrder, LoopEnd, ProcessExit};
 use crate::id::{JobId, Signature};
 use crate::scrub::Scrubbed;
 use crate::steps::StepsStanding;
@@ -53,7 +53,6 @@ impl JobStatus {
 pub struct JobState {
     /// The version of its shape.
     pub version: u32,
-    /// The run.
     pub run_id: JobId,
     /// What the job is for.
     pub objective: Scrubbed,
@@ -196,11 +195,9 @@ fn recovery_object(of: &Job, request: &RecoveryRequest) -> RecoveryObject {
 pub struct AttemptRecord {
     /// The version of its shape.
     pub version: u32,
-    /// The run.
     pub run_id: JobId,
     /// Which branch of the run it is on, from 1.
     pub branch: u32,
-    /// The step.
     pub step_id: Scrubbed,
     /// Its number, from 0.
     pub step_index: usize,
@@ -218,7 +215,7 @@ pub struct AttemptRecord {
     pub last_command: Option<Scrubbed>,
     /// How its process ended, if one did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// The hash of what it changed, if it could be taken.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub diff_hash: Option<Digest>,

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::event::{
-    Actor, Amounts, AttemptEnd, Digest, Event, Exit, FailureClass, JobEvent, JobStepTerms, JobTurn,
-    Limits, Process, ResetEnd,
+    Actor, Amounts, AttemptEnd, Digest, Event, FailureClass, JobEvent, JobStepTerms, JobTurn,
+    Process, ProcessExit, ResetEnd, ResourceLimits,
 };
 use crate::id::Signature;
 use crate::steps::{NotTaken, StepsStanding};
@@ -29,7 +29,7 @@ fn terms(steps: usize) -> JobTerms {
         steps: names.into_iter().take(steps).map(step).collect(),
         resets: 1,
         parks: 1,
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
     }
 }
 
@@ -215,7 +215,7 @@ fn another_step_or_another_end_of_its_process_is_another_failure() {
     assert_eq!(fails(&mut of, TransientRuntime, 1, "a"), HealStrategy::SoftReset);
     let mut again = failure(TransientRuntime, 1, "a");
     assert_eq!(of.decide(&again).0, StuckNoProgress);
-    again.exit = Some(Exit::Code(3));
+    again.exit = Some(ProcessExit::Code(3));
     assert_eq!(of.decide(&again).0, TransientRuntime);
 }
 

@@ -148,7 +148,7 @@ mod tests {
     use crate::event::Proof;
     use crate::fingerprint::{AnchorRow, Rows};
     use crate::memory::{RecordStanding, RememberedKind, RememberedRemedy};
-    use crate::scrub::{Key, Scrubbed};
+    use crate::scrub::{ScrubKey, Scrubbed};
 
     fn rules(shape: &str) -> FingerprintRules {
         let row = serde_json::json!({
@@ -159,7 +159,7 @@ mod tests {
     }
 
     fn scrubber() -> Scrubber {
-        Scrubber::new(Key::new([0; 32]))
+        Scrubber::new(ScrubKey::new([0; 32]))
     }
 
     fn failure(rules: &FingerprintRules, text: &str) -> RememberedFailure {

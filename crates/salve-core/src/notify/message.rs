@@ -22,7 +22,7 @@ const LONG: i64 = 30;
 
 /// What a target is told; `text` and `content` are what Slack and Discord show.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Message {
+pub struct NoticeMessage {
     version: u32,
     #[serde(rename = "type")]
     kind: String,
@@ -97,7 +97,7 @@ struct Command {
     command: String,
 }
 
-impl Message {
+impl NoticeMessage {
     /// Returns what is said about an entry; `view` is its incident up to it.
     pub fn of(
         entry: &Entry,
@@ -158,7 +158,7 @@ pub struct NtfyText {
     pub click: Option<String>,
 }
 
-impl Message {
+impl NoticeMessage {
     /// Returns the message as ntfy takes it.
     pub fn ntfy(&self) -> NtfyText {
         let project = format!("{}: ", self.data.project);

@@ -1,7 +1,7 @@
 //! Who is told what, when, and how often it is tried.
 //!
 //! A [`NoticeMoment`] is an entry of the journal that somebody outside may want to hear of. What is said
-//! about it is a [`Message`]: small, made of scrubbed parts, without a line of any log.
+//! about it is a [`NoticeMessage`]: small, made of scrubbed parts, without a line of any log.
 
 mod address;
 mod links;
@@ -13,7 +13,7 @@ mod tests;
 
 pub use address::is_public;
 pub use links::{BadPublicAddress, NoticeLinks, PublicAddress};
-pub use message::{Banner, Message, NTFY_MARK, NtfyText, banner};
+pub use message::{Banner, NTFY_MARK, NoticeMessage, NtfyText, banner};
 pub use quiet::{BadQuietHours, QuietHours};
 pub use retry::{After, TargetAnswer, after};
 

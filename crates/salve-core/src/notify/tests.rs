@@ -95,10 +95,10 @@ fn what_may_pass_is_tried_again_later_and_later_and_what_will_not_is_not() {
 }
 
 /// Returns the last entry of a story, with what is said about it.
-fn said(story: &TestIncident) -> (Message, Option<Banner>) {
+fn said(story: &TestIncident) -> (NoticeMessage, Option<Banner>) {
     let view = IncidentView::of(story.journal.clone()).unwrap();
     let last = story.journal.last().unwrap();
-    let message = Message::of(last, Some(&view), &NoticeLinks::default(), "shop").unwrap();
+    let message = NoticeMessage::of(last, Some(&view), &NoticeLinks::default(), "shop").unwrap();
     (message, banner(last, &view))
 }
 
@@ -165,12 +165,12 @@ fn settings_are_told_line_by_line_and_not_without_end() {
     let at = crate::incident::testing::time(5);
     let draft = crate::event::Draft { at, by, incident: None, event };
     let entry = draft.at_seq(3);
-    let body = Message::of(&entry, None, &NoticeLinks::default(), "shop").unwrap().body();
+    let body = NoticeMessage::of(&entry, None, &NoticeLinks::default(), "shop").unwrap().body();
     assert_eq!(body.matches("cooldown_seconds").count(), 20, "{body}");
     assert_eq!(message_id(&entry), message_id(&entry.clone()));
     assert_ne!(message_id(&entry), message_id(&Entry { seq: 4, ..entry.clone() }));
     assert!(
-        Message::of(
+        NoticeMessage::of(
             &Entry { event: Event::Incident(IncidentEvent::Released {}), ..entry },
             None,
             &NoticeLinks::default(),
@@ -237,7 +237,7 @@ fn a_message_leads_to_the_page_and_a_question_to_its_answer() {
         page: Some("https://box.example/incidents/1".into()),
         answer: Some("https://box.example/answer#c0de".into()),
     };
-    let message = Message::of(&entry, Some(&view), &links, "shop").unwrap();
+    let message = NoticeMessage::of(&entry, Some(&view), &links, "shop").unwrap();
     let body: serde_json::Value = serde_json::from_str(&message.body()).unwrap();
     assert_eq!(body["data"]["links"]["answer"], "https://box.example/answer#c0de");
     assert!(body["text"].as_str().unwrap().ends_with("https://box.example/answer#c0de"), "{body}");

@@ -27,7 +27,7 @@ pub enum ActionStep {
         /// What to copy.
         path: String,
     },
-    /// Deletes something derived that the subject makes anew.
+    /// Deletes something derived that the subject makes again.
     Clear {
         /// What to delete.
         path: String,
@@ -62,10 +62,7 @@ pub enum ActionStep {
         edits: Edits,
     },
     /// Sets variables for the rest of the run, for the subject alone; nothing is written.
-    Environment {
-        /// The variables.
-        variables: Vec<SetVariable>,
-    },
+    Environment { variables: Vec<SetVariable> },
 }
 
 /// What gives the right to end a process.

@@ -31,7 +31,7 @@ pub enum Cure {
     #[serde(rename = "node.install")]
     Install,
     /// Installs Node packages where the lockfile cannot be followed to the letter after all, and
-    /// leaves it as it is.
+    /// leaves it is.
     #[serde(rename = "node.install_loose")]
     InstallLoose,
     /// Brings the lockfile into agreement with the manifest, then installs.
@@ -73,7 +73,7 @@ pub enum Cure {
     /// Ends whoever holds the port or lock named.
     #[serde(rename = "holder.end")]
     EndHolder,
-    /// Makes the virtual environment anew and installs what the project declares.
+    /// Recreates the virtual environment and installs what the project declares.
     #[serde(rename = "venv.create")]
     VenvCreate,
     /// Installs what the project declares into the virtual environment.
@@ -340,7 +340,7 @@ fn end(ground: &CureGround<'_>) -> Option<ActionStep> {
     Some(ActionStep::End { holder, family, port, right })
 }
 
-/// Makes the environment anew, keeping the old one until it has worked.
+/// Recreates the environment, keeping the old one until it has worked.
 fn venv_create(python: &PythonProject) -> Option<Vec<ActionStep>> {
     let venv = python.venv.as_ref()?;
     let mut steps = Vec::new();

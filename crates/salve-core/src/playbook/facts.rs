@@ -85,17 +85,14 @@ pub struct User {
 pub enum Manifest {
     /// `Cargo.toml`.
     Cargo,
-    /// `Cargo.lock`.
     CargoLock,
     /// `go.mod`.
     Go,
-    /// `Gemfile.lock`.
     GemfileLock,
     /// Gems are installed below the project, as `.bundle/config` says.
     BundleInside,
     /// `composer.json`.
     Composer,
-    /// `composer.lock`.
     ComposerLock,
     /// `alembic.ini`.
     Alembic,
@@ -110,7 +107,6 @@ pub enum Manifest {
 /// The services of a compose file, by the port each publishes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Compose {
-    /// The file.
     pub file: String,
     /// Published port → service.
     pub services: BTreeMap<u16, String>,
@@ -204,7 +200,6 @@ pub struct NodeProject {
     pub locked_bins: BTreeMap<String, String>,
     /// Programs linked in `node_modules/.bin`.
     pub linked_bins: BTreeSet<String>,
-    /// The scripts.
     pub scripts: BTreeMap<String, String>,
     /// The Node versions the project asks for, as written, and where.
     pub wanted: Option<(String, String)>,
@@ -276,7 +271,6 @@ pub struct PackageState {
     pub build: Option<String>,
 }
 
-/// A Python project.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PythonProject {
     /// Where it is.
@@ -401,7 +395,6 @@ pub enum PathKind {
     Missing,
     /// A file of this many bytes.
     File(u64),
-    /// A directory.
     Directory,
     /// Something else.
     Other,
@@ -439,10 +432,8 @@ pub enum PortState {
     },
 }
 
-/// A living process.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LivingProcess {
-    /// Which process.
     pub process: Process,
     /// Its command line.
     pub command: String,
@@ -464,7 +455,6 @@ pub struct LivingProcess {
 /// The mark of a Salve run on a process.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum SalveMark {
-    /// None.
     #[default]
     None,
     /// Of this run: the server's name.

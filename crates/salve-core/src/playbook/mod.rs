@@ -45,7 +45,7 @@ pub use table::Playbook;
 
 use serde::{Deserialize, Serialize};
 
-use crate::event::{Digest, Exit, Remedy, RemedyKind, RemedyOrigin, Repeat, Undo};
+use crate::event::{Digest, ProcessExit, Remedy, RemedyKind, RemedyOrigin, Repeat, Undo};
 use crate::fingerprint::Fingerprint;
 use crate::scrub::Scrubbed;
 
@@ -55,7 +55,7 @@ pub struct ObservedFailure<'a> {
     /// The failure's identity.
     pub fingerprint: &'a Fingerprint,
     /// How the process ended.
-    pub exit: &'a Exit,
+    pub exit: &'a ProcessExit,
     /// The last lines it wrote, as they came.
     pub output: &'a str,
 }

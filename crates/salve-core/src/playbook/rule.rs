@@ -11,7 +11,7 @@ use super::cure::Cure;
 use super::fill;
 use super::pattern::{CasedText, RulePattern};
 use crate::class::Class;
-use crate::event::Exit;
+use crate::event::ProcessExit;
 use crate::fingerprint::{FingerprintRules, RecognisedRow};
 
 /// Whether a remedy may run unattended.
@@ -166,33 +166,20 @@ pub enum PlaybookRuleError {
     /// A pattern cannot be read.
     #[error("rule `{rule}`: pattern `{pattern}`: {reason}")]
     Pattern {
-        /// The rule.
         rule: String,
-        /// The pattern.
         pattern: String,
         /// What is wrong with it.
         reason: String,
     },
     /// A condition does not exist.
     #[error("rule `{rule}`: unknown condition `{condition}`")]
-    Condition {
-        /// The rule.
-        rule: String,
-        /// The condition.
-        condition: String,
-    },
+    Condition { rule: String, condition: String },
     /// A text asks for a value that does not exist.
     #[error("rule `{rule}`: unknown value `{{{value}}}`")]
-    Value {
-        /// The rule.
-        rule: String,
-        /// The value.
-        value: String,
-    },
+    Value { rule: String, value: String },
     /// A rule does nothing and says nothing, or has two of something that excludes another.
     #[error("rule `{rule}`: {reason}")]
     Shape {
-        /// The rule.
         rule: String,
         /// What is wrong.
         reason: &'static str,
@@ -200,7 +187,6 @@ pub enum PlaybookRuleError {
     /// An example chooses another rule.
     #[error("rule `{rule}`: its example `{text}` chooses {got}")]
     Example {
-        /// The rule.
         rule: String,
         /// The example.
         text: String,
@@ -210,7 +196,6 @@ pub enum PlaybookRuleError {
     /// A counter-example chooses the rule.
     #[error("rule `{rule}`: it is chosen for its counter-example `{text}`")]
     Counter {
-        /// The rule.
         rule: String,
         /// The counter-example.
         text: String,
@@ -277,13 +262,15 @@ impl PlaybookRule {
     ///
     /// What stopped answering did not end with the last thing it said, so the kind of that alone
     /// tells nothing of it.
-    pub(super) fn concerns(&self, exit: &Exit, class: Class) -> bool {
+    pub(super) fn concerns(&self, exit: &ProcessExit, class: Class) -> bool {
         let exits = match exit {
-            Exit::Code(code) => self.row.exit.is_empty() || self.row.exit.contains(code),
-            Exit::Signal(signal) => {
+            ProcessExit::Code(code) => self.row.exit.is_empty() || self.row.exit.contains(code),
+            ProcessExit::Signal(signal) => {
                 self.row.exit.is_empty() || self.row.exit.contains(&(128 + signal))
             }
-            Exit::TimedOut | Exit::Hung => self.row.exit.is_empty() && !self.is_about_class(),
+            ProcessExit::TimedOut | ProcessExit::Hung => {
+                self.row.exit.is_empty() && !self.is_about_class()
+            }
         };
         exits && (self.row.class.is_empty() || self.row.class.contains(&class))
     }

@@ -10,9 +10,7 @@ use crate::scrub::Scrubber;
 /// `$NAME` in its value stands for what the variable of that very name was before.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SetVariable {
-    /// Its name.
     pub name: String,
-    /// Its value.
     pub value: String,
 }
 

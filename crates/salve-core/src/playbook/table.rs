@@ -19,7 +19,7 @@ use super::rule::{
 };
 use super::{Diagnosis, ObservedFailure, PlaybookFinding, Prescription, remedy};
 use crate::class::Class;
-use crate::event::Exit;
+use crate::event::ProcessExit;
 use crate::fingerprint::{
     Fingerprint, FingerprintRules, Hints, RecognisedRow, clean, without_compared,
 };
@@ -118,7 +118,7 @@ impl Playbook {
     /// Returns whether the text of a failure is one that some rule is about. If it is not, no look
     /// at the project changes that nothing is known of it.
     pub fn may_know(&self, seen: &ObservedFailure<'_>) -> bool {
-        if *seen.exit == Exit::Code(0) {
+        if *seen.exit == ProcessExit::Code(0) {
             return false;
         }
         let story = OutputEnd::new(seen.output, seen.fingerprint);
@@ -132,7 +132,7 @@ impl Playbook {
     /// Returns the things that the failure speaks of and whose state [`Playbook::diagnose`] wants.
     pub fn clues(&self, seen: &ObservedFailure<'_>) -> Clues {
         let mut clues = Clues::default();
-        if *seen.exit == Exit::Code(0) {
+        if *seen.exit == ProcessExit::Code(0) {
             return clues;
         }
         let story = OutputEnd::new(seen.output, seen.fingerprint);
@@ -185,7 +185,7 @@ impl Playbook {
         scrubber: &Scrubber,
         among: Among,
     ) -> Diagnosis {
-        if *seen.exit == Exit::Code(0) {
+        if *seen.exit == ProcessExit::Code(0) {
             return Diagnosis::unknown();
         }
         let story = OutputEnd::new(seen.output, seen.fingerprint);
@@ -291,7 +291,7 @@ impl Playbook {
     fn chosen(&self, case: &RuleExample) -> Option<String> {
         let hints = Hints { exit_code: Some(case.exit), ..Hints::default() };
         let fingerprint = FingerprintRules::built_in().fingerprint(&case.text, &hints);
-        let exit = Exit::Code(case.exit);
+        let exit = ProcessExit::Code(case.exit);
         let seen = ObservedFailure { fingerprint: &fingerprint, exit: &exit, output: &case.text };
         let story = OutputEnd::new(&case.text, &fingerprint);
         let holds = |condition: Condition, _: &Caught| case.holds.contains(&condition);

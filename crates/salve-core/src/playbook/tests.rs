@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::fingerprint::{FingerprintRules, Hints};
-use crate::scrub::{Key, Scrubber};
+use crate::scrub::{ScrubKey, Scrubber};
 
 #[test]
 fn every_shipped_rule_loads_and_keeps_its_promises() {
@@ -37,8 +37,8 @@ fn a_subject_that_runs_is_heard_only_by_rules_about_such() {
 /// Diagnoses an output of a check that ended with 1, in a project of which nothing is known.
 fn rule_for(output: &str) -> Option<String> {
     let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
-    let seen = ObservedFailure { output, fingerprint: &fingerprint, exit: &Exit::Code(1) };
-    let scrubber = Scrubber::new(Key::new([7; 32]));
+    let seen = ObservedFailure { output, fingerprint: &fingerprint, exit: &ProcessExit::Code(1) };
+    let scrubber = Scrubber::new(ScrubKey::new([7; 32]));
     Playbook::built_in().diagnose(&seen, &ProjectFacts::default(), &scrubber).rule
 }
 
@@ -70,14 +70,14 @@ fn what_a_test_compares_or_provokes_is_not_why_it_fails() {
 fn what_hung_is_not_judged_by_the_kind_of_what_it_said_last() {
     let output = "django.core.exceptions.ImproperlyConfigured: the cache has no backend";
     let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
-    let nature = |exit: &Exit| {
+    let nature = |exit: &ProcessExit| {
         let seen = ObservedFailure { output, fingerprint: &fingerprint, exit };
         Playbook::built_in()
-            .diagnose(&seen, &ProjectFacts::default(), &Scrubber::new(Key::new([7; 32])))
+            .diagnose(&seen, &ProjectFacts::default(), &Scrubber::new(ScrubKey::new([7; 32])))
             .nature
     };
-    assert_eq!(nature(&Exit::Code(1)), Nature::Code);
-    for exit in [Exit::Hung, Exit::TimedOut] {
+    assert_eq!(nature(&ProcessExit::Code(1)), Nature::Code);
+    for exit in [ProcessExit::Hung, ProcessExit::TimedOut] {
         assert_eq!(nature(&exit), Nature::Unknown, "{exit:?}");
     }
 }
@@ -137,11 +137,11 @@ fn a_rule_may_name_a_row_and_uses_what_its_holes_caught() {
     let playbook = Playbook::parse(&[&rule("port.in_use")]).unwrap();
     let output = "Error: listen EADDRINUSE: address already in use :::3000";
     let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
-    let seen = ObservedFailure { fingerprint: &fingerprint, exit: &Exit::Code(1), output };
+    let seen = ObservedFailure { fingerprint: &fingerprint, exit: &ProcessExit::Code(1), output };
     let clues = playbook.clues(&seen);
     assert_eq!(clues.ports.into_iter().collect::<Vec<_>>(), [3000]);
     let found =
-        playbook.diagnose(&seen, &ProjectFacts::default(), &Scrubber::new(Key::new([7; 32])));
+        playbook.diagnose(&seen, &ProjectFacts::default(), &Scrubber::new(ScrubKey::new([7; 32])));
     assert_eq!(found.findings[0].what.as_str(), "Port 3000 is taken.");
     let unknown = Playbook::parse(&[&rule("port.nowhere")]).unwrap_err();
     assert_eq!(
@@ -152,7 +152,7 @@ fn a_rule_may_name_a_row_and_uses_what_its_holes_caught() {
 
 #[test]
 fn a_lockfile_is_written_unattended_only_where_it_is_what_failed() {
-    let scrubber = Scrubber::new(Key::new([7; 32]));
+    let scrubber = Scrubber::new(ScrubKey::new([7; 32]));
     let node = NodeProject {
         manager: Some(NodeManager::Pnpm),
         manager_found: true,
@@ -167,7 +167,8 @@ fn a_lockfile_is_written_unattended_only_where_it_is_what_failed() {
         ProjectFacts { node: Some(node), packages: packages.into(), ..ProjectFacts::default() };
     let gates = |output: &str| {
         let fingerprint = FingerprintRules::built_in().fingerprint(output, &Hints::default());
-        let seen = ObservedFailure { fingerprint: &fingerprint, exit: &Exit::Code(1), output };
+        let seen =
+            ObservedFailure { fingerprint: &fingerprint, exit: &ProcessExit::Code(1), output };
         let found = Playbook::built_in().diagnose(&seen, &facts, &scrubber);
         found.remedies.iter().map(|one| one.gate).collect::<Vec<_>>()
     };

@@ -165,7 +165,7 @@ impl PatternIndex {
     /// Returns what an agent should know before its first call, by tool, the surest first.
     ///
     /// Nothing that a tool ever wrote is in it: only names, forms and quoted values.
-    pub fn priming(&self, most: usize, now: Timestamp) -> Vec<PrimedAdvice<'_>> {
+    pub fn advice_before_calls(&self, most: usize, now: Timestamp) -> Vec<PrimedAdvice<'_>> {
         let mut active: Vec<(&UsagePatternEntry, UsageWarning)> = self
             .patterns
             .iter()

@@ -96,15 +96,6 @@ pub struct CallSession {
 }
 
 impl CallSession {
-    /// Returns whether later calls may teach something about earlier ones.
-    pub fn has_open_matters(&self) -> bool {
-        !self.open.is_empty()
-            || self
-                .calls
-                .iter()
-                .any(|past| !past.is_settled && matches!(past.outcome, CallOutcome::Failed { .. }))
-    }
-
     /// Returns what has worked before this call.
     pub fn worked_before(&self, call: &ToolCall) -> WorkedBefore<'_> {
         let worked = self.calls.iter().filter(|past| past.outcome == CallOutcome::Worked);

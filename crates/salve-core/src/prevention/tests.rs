@@ -392,7 +392,7 @@ fn the_same_failing_call_is_answered_the_third_time_with_what_was_tried() {
     let note = make(json!({"a": 1}), failed("no")).unwrap();
     assert!(note.contains("Do not retry unchanged"), "{note}");
     assert!(note.contains("3 times") && note.contains("with {\"a\":2} it failed"), "{note}");
-    // Once it has worked, it is counted anew.
+    // Once it has worked, it is counted again.
     assert_eq!(make(json!({"a": 1}), CallOutcome::Worked), None);
     assert_eq!(make(json!({"a": 1}), failed("no")), None);
 }
@@ -407,7 +407,7 @@ fn prompt_like_text_in_a_tools_output_is_data() {
     let failed = FailedArguments { tool: "deploy", arguments: &value, error };
     let found = from_error(&failed, EarlierSuccess::No).unwrap();
     let index = PatternIndex::new(vec![pattern(found.mistake, 50)]);
-    let told = index.priming(10, now());
+    let told = index.advice_before_calls(10, now());
     assert_eq!(told[0].advice, "Give `tag`.");
     let warned = index.check("deploy", &CallArguments::new(), &WorkedBefore::default(), now());
     assert!(!warned[0].text.contains("SYSTEM"), "{warned:?}");

@@ -2,7 +2,7 @@
 
 use crate::check::{CheckTool, Results, Sort};
 use crate::class::Class;
-use crate::event::Exit;
+use crate::event::ProcessExit;
 use crate::playbook::Nature;
 
 /// How much of the tests executed.
@@ -36,8 +36,8 @@ pub enum TestsTrouble {
 ///
 /// A runner that says so is believed. Where none is recognised, what ails the tests is told by the
 /// failure alone.
-pub fn executed(results: &Results, class: Class, exit: &Exit) -> Execution {
-    if *exit == Exit::Code(0) {
+pub fn executed(results: &Results, class: Class, exit: &ProcessExit) -> Execution {
+    if *exit == ProcessExit::Code(0) {
         return Execution::All;
     }
     match results.tool.map(|tool| tool.sort()) {
@@ -85,7 +85,7 @@ fn of_runner(results: &Results) -> Execution {
 ///
 /// A failure is the code's where that is certain: a rule knows it so, or a compiler, a type checker
 /// or a linter says it. What only reads like an error of the program may be anything, and so may
-/// what is missing though nobody declared it. Tests that were called in vain are the
+/// what is missing though nobody declared it. Tests that were called for nothing are the
 /// infrastructure's only where its state shows that, or where somebody who looked says so.
 pub fn ailment(
     execution: Execution,

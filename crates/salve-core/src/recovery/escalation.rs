@@ -21,9 +21,7 @@ pub struct Escalation {
     pub version: u32,
     /// When it was asked.
     pub timestamp: Timestamp,
-    /// The loop.
     pub loop_id: String,
-    /// Its iteration.
     pub iteration: u32,
     /// What sort of answer is needed.
     pub r#type: &'static str,
@@ -42,7 +40,6 @@ pub struct Escalation {
     pub findings: Vec<String>,
     /// How to answer.
     pub actions: Actions,
-    /// The incident.
     pub incident: IncidentId,
     /// The question's number within it.
     pub question: u32,

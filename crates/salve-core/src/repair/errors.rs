@@ -3,10 +3,10 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::task::Scene;
+use super::task::RepairScene;
 use super::{TaskStanding, VERSION, crash_log_name, exit_text, standing};
 use crate::class::Class;
-use crate::event::{Entry, Event, Mode, PageFailure, PageFailureWay, ServerEvent};
+use crate::event::{Entry, Event, PageFailure, PageFailureWay, RepairMode, ServerEvent};
 use crate::id::{IncidentId, Signature};
 use crate::incident::RepairPhase;
 use crate::scrub::Scrubbed;
@@ -99,7 +99,7 @@ pub struct CrashError {
 }
 
 /// Returns the errors that views and the pages' reports tell of.
-pub fn errors(views: &[IncidentView], reports: &[Entry], scene: &Scene<'_>) -> Errors {
+pub fn errors(views: &[IncidentView], reports: &[Entry], scene: &RepairScene<'_>) -> Errors {
     let mut errors: Vec<_> =
         views.iter().filter(|view| scene.wants(view)).map(CrashError::of).collect();
     errors.sort_by_key(|error| (error.resolved, std::cmp::Reverse(error.time)));
@@ -109,7 +109,7 @@ pub fn errors(views: &[IncidentView], reports: &[Entry], scene: &Scene<'_>) -> E
 }
 
 /// Returns what pages reported since their servers were started last; equal reports are one.
-pub fn browser_errors(reports: &[Entry], scene: &Scene<'_>) -> Vec<BrowserError> {
+pub fn browser_errors(reports: &[Entry], scene: &RepairScene<'_>) -> Vec<BrowserError> {
     let mut found: Vec<BrowserError> = Vec::new();
     for Entry { at, event, .. } in reports.iter().rev() {
         let Event::Server(ServerEvent::PageFailed(failure)) = event else { continue };
@@ -163,10 +163,10 @@ impl CrashError {
             .map_or_else(String::new, |exit| format!(" ({})", exit_text(exit)));
         let hint = match (resolved, view.mode()) {
             (true, _) => "Settled; nothing to do.".to_owned(),
-            (false, Mode::Agent) => {
+            (false, RepairMode::Agent) => {
                 format!("Call canvas_get_repair_task; the crash log is {log_path}.")
             }
-            (false, Mode::Legacy) => {
+            (false, RepairMode::Legacy) => {
                 format!("Salve restarts the server itself; the crash log is {log_path}.")
             }
         };

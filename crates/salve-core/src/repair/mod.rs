@@ -28,11 +28,13 @@ pub use errors::{BrowserError, CrashError, Errors, Severity, browser_errors, err
 pub use mark::{ReportRefusal, Reported, TakenReport, mark};
 pub(crate) use notice::notices;
 pub use notice::{Notice, agent_title, exit_text, signal_name};
-pub use question::{Ask, QuestionDetail, ask, question_detail};
+pub use question::{OpenQuestion, QuestionDetail, ask, question_detail};
 pub use servers::{Server, ServerState, servers};
 pub use status::{AgentPart, PhaseEvent, RepairStanding, RepairState, RepairStatus, Size, status};
 pub use story::{IncidentStory, TimelineEntry, ended, who};
-pub use task::{NoTask, RepairTask, SafetyLimits, Scene, Task, TaskStanding, standing, task};
+pub use task::{
+    NoTask, RepairScene, RepairTask, SafetyLimits, TaskStanding, WaitingTask, standing, task,
+};
 pub use telling::event_text;
 
 use crate::event::SubjectKind;

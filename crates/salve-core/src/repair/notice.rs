@@ -5,8 +5,8 @@ use serde::Serialize;
 use super::question::ask;
 use crate::agent::known_title;
 use crate::event::{
-    AgentMark, Change, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Mode, RemedyKind,
-    Resource, SubjectKind, Symptom,
+    AgentMark, Change, EffectReport, Event, IncidentEvent, IncidentOutcome, ProcessExit,
+    RemedyKind, RepairMode, Resource, SubjectKind, Symptom,
 };
 use crate::incident::{Phase, RepairPhase, phase_names};
 use crate::scrub::Scrubbed;
@@ -110,7 +110,7 @@ fn words(view: &IncidentView) -> NoticeWords {
             repaired: "recovered after agent repair!",
         },
         // Nothing failed: somebody reported something of a check that is green.
-        SubjectKind::Check if view.incident().symptom().exit == Some(Exit::Code(0)) => {
+        SubjectKind::Check if view.incident().symptom().exit == Some(ProcessExit::Code(0)) => {
             NoticeWords {
                 crashed: "is green, and something was reported of it",
                 again: "Running it again, attempt",
@@ -145,12 +145,12 @@ fn what(view: &IncidentView) -> String {
 }
 
 /// Returns how a process ended, in a few words.
-pub fn exit_text(exit: &Exit) -> String {
+pub fn exit_text(exit: &ProcessExit) -> String {
     match exit {
-        Exit::Code(code) => format!("exit {code}"),
-        Exit::Signal(signal) => format!("signal {}", signal_name(*signal)),
-        Exit::TimedOut => "timed out".into(),
-        Exit::Hung => "hung".into(),
+        ProcessExit::Code(code) => format!("exit {code}"),
+        ProcessExit::Signal(signal) => format!("signal {}", signal_name(*signal)),
+        ProcessExit::TimedOut => "timed out".into(),
+        ProcessExit::Hung => "hung".into(),
     }
 }
 
@@ -246,8 +246,8 @@ fn recovered(view: &IncidentView, attempt: u32) -> String {
         }
     });
     let how = match (view.mode(), wrote && by_agent) {
-        (Mode::Agent, true) => words(view).repaired,
-        (Mode::Agent, false) | (Mode::Legacy, _) => words(view).recovered,
+        (RepairMode::Agent, true) => words(view).repaired,
+        (RepairMode::Agent, false) | (RepairMode::Legacy, _) => words(view).recovered,
     };
     format!("{} {how}", what(view))
 }

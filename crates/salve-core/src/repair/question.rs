@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::notice::{resource_text, size};
 use crate::event::{
     Breaker, Digest, EffectReport, Event, IncidentEvent, PersonQuestion, Proposed, RemedyKind,
-    Resource, SubjectKind,
+    Resource, RuleKey, SubjectKind,
 };
 use crate::incident::{Phase, larger};
 use crate::scrub::Scrubbed;
@@ -15,7 +15,7 @@ use crate::view::{IncidentView, RemedyTried};
 /// A question to a person, and what an answer is bound to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Ask {
+pub struct OpenQuestion {
     /// The question's number within the incident, from 1.
     pub number: u32,
     /// What is asked.
@@ -33,7 +33,7 @@ pub struct Ask {
 }
 
 /// Returns what a person is asked now, if anything.
-pub fn ask(view: &IncidentView) -> Option<Ask> {
+pub fn ask(view: &IncidentView) -> Option<OpenQuestion> {
     let incident = view.incident();
     let (number, question, digest) = match incident.phase() {
         Phase::Asking { number, question, digest, .. } => (number, question, digest),
@@ -46,15 +46,13 @@ pub fn ask(view: &IncidentView) -> Option<Ask> {
     };
     let person = incident.policy().person.to_string();
     let (why, yes, no) = words(view, question);
-    Some(Ask { number, question, why, yes, no: no.into(), digest, person })
+    Some(OpenQuestion { number, question, why, yes, no: no.into(), digest, person })
 }
 
 /// Says that what judges was weakened.
-const MASKED: &str =
-    "It only looked well because what judges it was weakened; nothing of that stays.";
+const MASKED: &str = "It only looked well because the tests or settings that judge it were weakened; nothing of that stays.";
 /// Says that a repair does not hold.
-const FLAKY: &str =
-    "It passes and fails by turns, whatever was changed; nothing of the change stays.";
+const FLAKY: &str = "It sometimes passes and sometimes fails, with or without the change; nothing of the change stays.";
 
 /// Returns why a person is asked, what a yes means, and what a no.
 fn words(view: &IncidentView, question: PersonQuestion) -> (String, Option<String>, &'static str) {
@@ -64,7 +62,11 @@ fn words(view: &IncidentView, question: PersonQuestion) -> (String, Option<Strin
         PersonQuestion::Remedy => {
             let remedy = view.incident().trial().map(|trial| trial.remedy.text.as_str());
             let remedy = remedy.unwrap_or("the remedy");
-            let why = format!("`{remedy}` may not run without a person's word.");
+            let mut why = format!("`{remedy}` may not run without a person's word.");
+            let tried = view.remedies().last().filter(|one| RuleKey::is_earned(&one.rule));
+            if let Some(tried) = tried {
+                why = format!("{why} {}.", tried.reason);
+            }
             (
                 why,
                 Some(format!("`{remedy}` runs once, then the result is verified")),
@@ -90,11 +92,11 @@ fn words(view: &IncidentView, question: PersonQuestion) -> (String, Option<Strin
             ("The same failure keeps coming back.".into(), again(), CLOSE)
         }
         PersonQuestion::RollBackFailed => {
-            ("A change that did not help could not be undone.".into(), again(), CLOSE)
+            ("Salve could not undo a change that did not help.".into(), again(), CLOSE)
         }
         PersonQuestion::SnapshotFailed => (
-            "The files could not be kept safe before a change.".into(),
-            Some("keeping them safe is tried again".into()),
+            "Salve could not keep a copy of the files before a change.".into(),
+            Some("Salve tries again to keep a copy".into()),
             CLOSE,
         ),
         PersonQuestion::Masked => (MASKED.into(), again(), CLOSE),
@@ -170,7 +172,7 @@ pub(super) fn tripped(breaker: Breaker) -> &'static str {
     match breaker {
         Breaker::SameError => "The same failure came up in several incidents.",
         Breaker::FileChurn => "One file was changed again and again.",
-        Breaker::NewErrors => "Healing made new failures; what Salve had changed is undone.",
+        Breaker::NewErrors => "Healing caused new failures; Salve undid what it had changed.",
         Breaker::Orphans => "Processes were left behind.",
         Breaker::ManyFailures => "It failed in many different ways within a few minutes.",
     }
@@ -181,7 +183,7 @@ pub(super) fn tripped(breaker: Breaker) -> &'static str {
 #[serde(rename_all = "camelCase")]
 pub struct QuestionDetail {
     /// The question, and what an answer is bound to.
-    pub ask: Ask,
+    pub ask: OpenQuestion,
     /// When it was asked.
     pub asked_at: Timestamp,
     /// The remedy that it is about, if it is about one.

@@ -20,7 +20,6 @@ pub struct Server {
     pub url: Option<String>,
     /// What runs.
     pub command: String,
-    /// Its process.
     #[serde(skip)]
     pub process: Option<Process>,
     /// Its process's id.

@@ -3,12 +3,13 @@
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::task::{Scene, exit_numbers, tried};
+use super::task::{RepairScene, exit_numbers, tried};
 use super::{
-    Ask, CooldownNotice, LAST_EVENTS, Server, TaskStanding, VERSION, ask, evidence_path, standing,
+    CooldownNotice, LAST_EVENTS, OpenQuestion, Server, TaskStanding, VERSION, ask, evidence_path,
+    standing,
 };
 use crate::class::Class;
-use crate::event::{Change, Event, IncidentEvent, IncidentOutcome, Mode, Proof};
+use crate::event::{Change, Event, IncidentEvent, IncidentOutcome, Proof, RepairMode};
 use crate::id::{IncidentId, Signature};
 use crate::incident::{Phase, RepairPhase};
 use crate::playbook::PlaybookFinding;
@@ -142,7 +143,7 @@ pub struct RepairState {
     /// The server's name.
     pub server: String,
     /// Who repairs.
-    pub mode: Mode,
+    pub mode: RepairMode,
     /// How it stands.
     pub state: RepairStanding,
     /// What verification found, if it recovered.
@@ -182,7 +183,7 @@ pub struct RepairState {
     /// What agents did, attempt by attempt.
     pub agent: Vec<AgentPart>,
     /// What a person is asked.
-    pub question: Option<Ask>,
+    pub question: Option<OpenQuestion>,
     /// The last phases.
     pub last_events: Vec<PhaseEvent>,
 }
@@ -220,7 +221,7 @@ impl From<Change> for Size {
 }
 
 /// Returns how repairs stand.
-pub fn status(views: &[IncidentView], scene: &Scene<'_>) -> RepairStatus {
+pub fn status(views: &[IncidentView], scene: &RepairScene<'_>) -> RepairStatus {
     let mut views: Vec<_> = views.iter().filter(|view| scene.wants(view)).collect();
     views.sort_by_key(|view| std::cmp::Reverse((view.opened_at(), view.incident().last_seq())));
     let is_over = |view: &&IncidentView| matches!(standing(view.incident()), TaskStanding::Over(_));
@@ -246,7 +247,7 @@ pub fn status(views: &[IncidentView], scene: &Scene<'_>) -> RepairStatus {
 
 impl RepairState {
     /// Returns how one repair stands.
-    pub fn of(view: &IncidentView, scene: &Scene<'_>) -> Self {
+    pub fn of(view: &IncidentView, scene: &RepairScene<'_>) -> Self {
         let incident = view.incident();
         let symptom = incident.symptom();
         let (exit_code, signal) = exit_numbers(symptom.exit.as_ref());
@@ -298,7 +299,7 @@ impl RepairState {
     }
 }
 
-fn state(view: &IncidentView, scene: &Scene<'_>) -> RepairStanding {
+fn state(view: &IncidentView, scene: &RepairScene<'_>) -> RepairStanding {
     match standing(view.incident()) {
         TaskStanding::Over(outcome) => RepairStanding::of_outcome(outcome),
         TaskStanding::Person => RepairStanding::NeedsHuman,

@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::notice::{resource_text, size};
-use super::task::Scene;
+use super::task::RepairScene;
 use super::{Notice, RepairState, VERSION, agent_title, exit_text};
 use crate::event::{
-    Actor, AgentMark, Amounts, ChangedFile, Effect, EffectReport, Encoded, Event, IncidentEvent,
-    IncidentOutcome, Limits, NoteEvent, PersonOrder, Proof, ProposalSource, Proposed,
-    RecoveryEvent, RemedyVerdict, Scope, Stage, SubjectKind, Symptom, TeamEvent,
+    Actor, AgentMark, Amounts, ChangedFile, Effect, EffectReport, EffectStage, Encoded, Event,
+    IncidentEvent, IncidentOutcome, NoteEvent, PersonOrder, Proof, ProposalSource, Proposed,
+    RecoveryEvent, RemedyVerdict, ResourceLimits, Scope, SubjectKind, Symptom, TeamEvent,
 };
 use crate::playbook::{PlaybookFinding, SetVariable};
 use crate::scrub::Scrubbed;
@@ -26,7 +26,7 @@ pub struct IncidentStory {
     /// How it stands.
     pub repair: RepairState,
     /// What may be spent.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// What has been spent.
     pub spent: Amounts,
     /// All that happened, in its order.
@@ -59,7 +59,7 @@ pub struct TimelineEntry {
 
 impl IncidentStory {
     /// Tells the whole story.
-    pub fn of(view: &IncidentView, scene: &Scene<'_>) -> Self {
+    pub fn of(view: &IncidentView, scene: &RepairScene<'_>) -> Self {
         let incident = view.incident();
         Self {
             version: VERSION,
@@ -133,10 +133,10 @@ pub(super) fn words(event: &Event) -> String {
         }
         Event::Recovery(RecoveryEvent::Proposed { proposal }) => proposed(proposal),
         Event::Incident(IncidentEvent::Requested { what, .. }) => doing(*what).into(),
-        Event::Incident(IncidentEvent::Progressed { stage: Stage::HealthCheck, .. }) => {
+        Event::Incident(IncidentEvent::Progressed { stage: EffectStage::HealthCheck, .. }) => {
             "is probing it".into()
         }
-        Event::Incident(IncidentEvent::Progressed { stage: Stage::VerifyingFix, .. }) => {
+        Event::Incident(IncidentEvent::Progressed { stage: EffectStage::VerifyingFix, .. }) => {
             "is watching that it stays up".into()
         }
         Event::Incident(IncidentEvent::Finished { report, .. }) => reported(report),

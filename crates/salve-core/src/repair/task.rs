@@ -9,7 +9,8 @@ use super::{Server, VERSION, ask, crash_log_name, crash_log_uri, incident_uri};
 use crate::agent::Earlier;
 use crate::class::Class;
 use crate::event::{
-    AgentMark, Effect, Event, Exit, IncidentEvent, IncidentOutcome, Mode, RemedyKind, SubjectKind,
+    AgentMark, Effect, Event, IncidentEvent, IncidentOutcome, ProcessExit, RemedyKind, RepairMode,
+    SubjectKind,
 };
 use crate::id::{IncidentId, Signature};
 use crate::incident::{Incident, Phase, RemedyFate, RepairPhase};
@@ -40,7 +41,7 @@ pub fn standing(incident: &Incident) -> TaskStanding {
     let by_agent = incident.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Agent);
     match incident.phase() {
         Phase::Ending { outcome, .. } | Phase::Closed(outcome) => TaskStanding::Over(outcome),
-        _ if incident.policy().mode == Mode::Legacy => TaskStanding::Off,
+        _ if incident.policy().mode == RepairMode::Legacy => TaskStanding::Off,
         Phase::Choosing => TaskStanding::Preparing,
         Phase::Doing { what: Effect::Apply { .. }, .. } if by_agent => TaskStanding::Awaited,
         Phase::Due { what, .. } | Phase::Doing { what, .. } => match what {
@@ -63,7 +64,7 @@ pub fn standing(incident: &Incident) -> TaskStanding {
 
 /// What is known beside the incidents.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Scene<'a> {
+pub struct RepairScene<'a> {
     /// The servers under care.
     pub servers: &'a [Server],
     /// The incidents whose owner is gone, so that nobody acts on them.
@@ -72,7 +73,7 @@ pub struct Scene<'a> {
     pub server: Option<&'a str>,
 }
 
-impl Scene<'_> {
+impl RepairScene<'_> {
     /// Tells whether a view is about what was asked for.
     pub(super) fn wants(&self, view: &IncidentView) -> bool {
         let subject = view.subject();
@@ -88,18 +89,16 @@ impl Scene<'_> {
 
 /// What there is to do for an agent.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Task {
-    /// A repair.
+pub enum WaitingTask {
     Repair(Box<RepairTask>),
-    /// Nothing.
     Nothing(NoTask),
 }
 
-impl Serialize for Task {
+impl Serialize for WaitingTask {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            Task::Repair(task) => task.serialize(to),
-            Task::Nothing(nothing) => nothing.serialize(to),
+            WaitingTask::Repair(task) => task.serialize(to),
+            WaitingTask::Nothing(nothing) => nothing.serialize(to),
         }
     }
 }
@@ -190,7 +189,6 @@ pub struct NoTask {
     pub next_step: String,
     /// The incident that is spoken of, if any.
     pub repair_id: Option<IncidentId>,
-    /// Its server.
     pub server: Option<String>,
     /// Its last phase.
     pub phase: Option<RepairPhase>,
@@ -217,7 +215,7 @@ impl NoTask {
 }
 
 /// Returns the repair that waits for an agent, the one nobody took up and the oldest first.
-pub fn task(views: &[IncidentView], scene: &Scene<'_>) -> Task {
+pub fn task(views: &[IncidentView], scene: &RepairScene<'_>) -> WaitingTask {
     let mut waiting: Vec<_> = views
         .iter()
         .filter(|view| scene.wants(view) && !scene.deserted.contains(&view.id()))
@@ -228,9 +226,9 @@ pub fn task(views: &[IncidentView], scene: &Scene<'_>) -> Task {
         Some((view, others)) => {
             let mut task = repair(view, scene);
             task.also_pending = others.iter().map(|view| view.id()).collect();
-            Task::Repair(Box::new(task))
+            WaitingTask::Repair(Box::new(task))
         }
-        None => Task::Nothing(nothing(views, scene)),
+        None => WaitingTask::Nothing(nothing(views, scene)),
     }
 }
 
@@ -240,7 +238,7 @@ fn taken_by(view: &IncidentView) -> Option<String> {
     work.agent.as_ref().map(ToString::to_string)
 }
 
-fn repair(view: &IncidentView, scene: &Scene<'_>) -> RepairTask {
+fn repair(view: &IncidentView, scene: &RepairScene<'_>) -> RepairTask {
     let incident = view.incident();
     let (policy, symptom) = (incident.policy(), incident.symptom());
     let crash_log_path = crash_log_name(view.id());
@@ -293,11 +291,11 @@ fn repair(view: &IncidentView, scene: &Scene<'_>) -> RepairTask {
 }
 
 /// Returns the exit code and the signal, whichever there is.
-pub(super) fn exit_numbers(exit: Option<&Exit>) -> (Option<i32>, Option<i32>) {
+pub(super) fn exit_numbers(exit: Option<&ProcessExit>) -> (Option<i32>, Option<i32>) {
     match exit {
-        Some(Exit::Code(code)) => (Some(*code), None),
-        Some(Exit::Signal(signal)) => (None, Some(*signal)),
-        Some(Exit::TimedOut | Exit::Hung) | None => (None, None),
+        Some(ProcessExit::Code(code)) => (Some(*code), None),
+        Some(ProcessExit::Signal(signal)) => (None, Some(*signal)),
+        Some(ProcessExit::TimedOut | ProcessExit::Hung) | None => (None, None),
     }
 }
 
@@ -324,7 +322,7 @@ pub(super) fn tried(view: &IncidentView) -> Vec<String> {
 }
 
 /// Says why nothing waits for an agent.
-fn nothing(views: &[IncidentView], scene: &Scene<'_>) -> NoTask {
+fn nothing(views: &[IncidentView], scene: &RepairScene<'_>) -> NoTask {
     let mut about: Vec<_> = views.iter().filter(|view| scene.wants(view)).collect();
     about.sort_by_key(|view| {
         let over = matches!(standing(view.incident()), TaskStanding::Over(_));
@@ -347,7 +345,7 @@ fn nothing(views: &[IncidentView], scene: &Scene<'_>) -> NoTask {
     why_not(view).about(view)
 }
 
-fn unknown_server(server: &str, scene: &Scene<'_>) -> NoTask {
+fn unknown_server(server: &str, scene: &RepairScene<'_>) -> NoTask {
     let known: Vec<_> = scene.servers.iter().map(|server| server.server.as_str()).collect();
     let next = match known.as_slice() {
         [] => "No server has been started here yet; leave `server` out.".to_owned(),

@@ -81,7 +81,7 @@ fn of_turn(turn: &LoopTurn) -> String {
         LoopTurn::Started { task, .. } => format!("the loop was started: {task}"),
         LoopTurn::Began { .. } => "began".to_owned(),
         LoopTurn::RoleBegan { role, attempt: 1 } => format!("{role} began"),
-        LoopTurn::RoleBegan { role, attempt } => format!("{role} began, for the {attempt}. time"),
+        LoopTurn::RoleBegan { role, attempt } => format!("{role} began, attempt {attempt}"),
         LoopTurn::Charged { role, spent } => format!("{role} took {} so far", cost(*spent)),
         LoopTurn::RoleEnded { role, spent, .. } => {
             format!("{role} is done; it took {}", cost(*spent))
@@ -115,12 +115,12 @@ fn of_job(turn: &JobTurn) -> String {
             format!("the workspace goes back to before step {}", step + 1)
         }
         JobTurn::ResetEnded { step, .. } => {
-            format!("the way back to before step {} is over", step + 1)
+            format!("going back to before step {} ended", step + 1)
         }
         JobTurn::Remedied { remedy } => format!("was helped by: {remedy}"),
         JobTurn::Asked { reason } => format!("waits for a person: {reason}"),
-        JobTurn::Ordered { .. } => "was given an order".to_owned(),
-        JobTurn::Honored { .. } => "did as it was ordered".to_owned(),
+        JobTurn::Ordered { .. } => "received an order".to_owned(),
+        JobTurn::Honored { .. } => "carried out the order".to_owned(),
         JobTurn::Stopped {} => "stopped; it goes on when it is resumed".to_owned(),
         JobTurn::Ended { .. } => "is over".to_owned(),
     }
@@ -132,7 +132,7 @@ fn of_memory(event: &MemoryEvent) -> String {
             let how = match proof {
                 Proof::Proven => "helped, and is proven",
                 Proof::Transient => "was not needed",
-                Proof::Flaky => "helped by turns only",
+                Proof::Flaky => "helped only sometimes",
                 Proof::Masked => "only hid the failure",
                 Proof::Failed => "did not help",
             };

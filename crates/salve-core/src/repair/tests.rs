@@ -1,24 +1,24 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::task::Scene;
+use super::task::RepairScene;
 use super::*;
 use crate::event::{
-    Actor, AgentMark, Change, Effect, EffectReport, Entry, Event, Exit, IncidentEvent,
-    IncidentPolicy, Limits, Mode, PageFailure, PageFailureWay, PersonOrder, Proof, RemedyKind,
-    RemedyVerdict, ServerEvent, Stage, Symptom,
+    Actor, AgentMark, Change, Effect, EffectReport, EffectStage, Entry, Event, IncidentEvent,
+    IncidentPolicy, PageFailure, PageFailureWay, PersonOrder, ProcessExit, Proof, RemedyKind,
+    RemedyVerdict, RepairMode, ResourceLimits, ServerEvent, Symptom,
 };
 use crate::incident::testing::{TestIncident, agent, id, person, policy, process, symptom, time};
 use crate::scrub::Scrubbed;
 use crate::view::IncidentView;
 
 fn agent_policy() -> IncidentPolicy {
-    IncidentPolicy { mode: Mode::Agent, ..policy() }
+    IncidentPolicy { mode: RepairMode::Agent, ..policy() }
 }
 
 /// Opens an incident of a server that ended with exit code 1.
 fn crash(policy: IncidentPolicy) -> TestIncident {
-    let symptom = Symptom { exit: Some(Exit::Code(1)), ..symptom(1, "tree") };
+    let symptom = Symptom { exit: Some(ProcessExit::Code(1)), ..symptom(1, "tree") };
     TestIncident::with(policy, symptom, crate::event::Repeat::Safe)
 }
 
@@ -48,7 +48,7 @@ fn say(story: &mut TestIncident, mark: AgentMark, reported: Change) {
 fn fail(story: &mut TestIncident) {
     let small = Change { files: Some(1), lines: Some(3) };
     story.finish(Effect::Measure, EffectReport::Measured(small));
-    let again = Symptom { exit: Some(Exit::Signal(9)), ..symptom(2, "other") };
+    let again = Symptom { exit: Some(ProcessExit::Signal(9)), ..symptom(2, "other") };
     let report = EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
     story.finish(Effect::Verify, report);
 }
@@ -57,7 +57,7 @@ fn size(files: u32, lines: u32) -> Change {
     Change { files: Some(files), lines: Some(lines) }
 }
 
-fn answer(entries: &[Entry], scene: &Scene<'_>) -> Value {
+fn answer(entries: &[Entry], scene: &RepairScene<'_>) -> Value {
     serde_json::to_value(task(&[IncidentView::of(entries.to_vec()).unwrap()], scene)).unwrap()
 }
 
@@ -85,7 +85,7 @@ fn up() -> Vec<Server> {
             }),
         ),
         entry(2, Event::Server(ServerEvent::Up { server: server.clone(), url })),
-        entry(3, Event::Server(ServerEvent::Stopped { server, exit: Exit::Code(1) })),
+        entry(3, Event::Server(ServerEvent::Stopped { server, exit: ProcessExit::Code(1) })),
     ])
 }
 
@@ -93,7 +93,7 @@ fn up() -> Vec<Server> {
 fn a_pending_task_has_every_field_of_the_spec() {
     let story = awaiting(agent_policy());
     let servers = up();
-    let got = answer(&story.journal, &Scene { servers: &servers, ..Scene::default() });
+    let got = answer(&story.journal, &RepairScene { servers: &servers, ..RepairScene::default() });
     let log = ".dev-crash.00000000.log";
     let want = json!({
         "pending": true,
@@ -126,13 +126,13 @@ fn a_pending_task_has_every_field_of_the_spec() {
 
 #[test]
 fn a_server_without_a_known_address_has_a_null_health_url() {
-    let got = answer(&awaiting(agent_policy()).journal, &Scene::default());
+    let got = answer(&awaiting(agent_policy()).journal, &RepairScene::default());
     assert_eq!(got.get("healthUrl"), Some(&Value::Null));
 }
 
 /// Compares what is said when nothing waits for an agent.
 #[track_caller]
-fn not_pending(story: &TestIncident, scene: &Scene<'_>, message: &str, next: &str) {
+fn not_pending(story: &TestIncident, scene: &RepairScene<'_>, message: &str, next: &str) {
     let got = answer(&story.journal, scene);
     assert_eq!(got["pending"], false, "{got}");
     assert!(got["message"].as_str().unwrap().contains(message), "{message}: {got}");
@@ -141,7 +141,7 @@ fn not_pending(story: &TestIncident, scene: &Scene<'_>, message: &str, next: &st
 
 #[test]
 fn when_nothing_waits_the_answer_says_why_and_what_to_do() {
-    let here = Scene::default();
+    let here = RepairScene::default();
     assert_eq!(serde_json::to_value(task(&[], &here)).unwrap()["pending"], false);
     not_pending(&crash(agent_policy()), &here, "being prepared", "again in a second");
     let legacy = crash(policy());
@@ -166,14 +166,14 @@ fn when_nothing_waits_the_answer_says_why_and_what_to_do() {
 
     let story = awaiting(agent_policy());
     let deserted = [id()];
-    let left = Scene { deserted: &deserted, ..here };
+    let left = RepairScene { deserted: &deserted, ..here };
     not_pending(&story, &left, "No `salve dev` runs", "start `salve dev`");
-    let other = Scene { server: Some("api"), ..here };
+    let other = RepairScene { server: Some("api"), ..here };
     not_pending(&story, &other, "no server called `api`", "leave `server` out");
     let servers = up();
-    let other = Scene { server: Some("api"), servers: &servers, ..here };
+    let other = RepairScene { server: Some("api"), servers: &servers, ..here };
     not_pending(&story, &other, "no server called `api`", "web");
-    let named = Scene { server: Some("web"), ..here };
+    let named = RepairScene { server: Some("web"), ..here };
     assert_eq!(answer(&story.journal, &named)["pending"], true);
 }
 
@@ -186,7 +186,7 @@ fn of_several_repairs_the_one_nobody_took_up_comes_first() {
         IncidentView::of(taken.journal.clone()).unwrap(),
         IncidentView::of(free.journal.clone()).unwrap(),
     ];
-    let Task::Repair(task) = task(&views, &Scene::default()) else { panic!() };
+    let WaitingTask::Repair(task) = task(&views, &RepairScene::default()) else { panic!() };
     assert_eq!((task.taken_by, task.also_pending.len()), (None, 1));
 }
 
@@ -301,7 +301,7 @@ fn the_notices_of_an_agents_repair_have_the_specs_words() {
     }
     story.finish(Effect::Measure, EffectReport::Measured(size(1, 3)));
     let run = story.run().unwrap();
-    for stage in [Stage::HealthCheck, Stage::VerifyingFix] {
+    for stage in [EffectStage::HealthCheck, EffectStage::VerifyingFix] {
         story
             .salve(Event::Incident(IncidentEvent::Progressed { effect: run.effect, stage }))
             .unwrap();
@@ -354,7 +354,7 @@ fn the_notices_of_a_hopeless_repair_have_the_specs_words() {
         story
             .salve(Event::Incident(IncidentEvent::Finished { effect: run.effect, report }))
             .unwrap();
-        let again = Symptom { exit: Some(Exit::Code(1)), ..symptom(attempt, "tree") };
+        let again = Symptom { exit: Some(ProcessExit::Code(1)), ..symptom(attempt, "tree") };
         let report =
             EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(again)) };
         story.finish(Effect::Verify, report);
@@ -387,7 +387,7 @@ fn a_change_that_is_too_large_is_a_persons_matter_with_both_sizes_told() {
     assert!(last.starts_with("failed_requires_human: Safety threshold"), "{last}");
     assert!(last.contains("20 files, 500 lines; at most 8 files and 300 lines"), "{last}");
     let views = [IncidentView::of(story.journal.clone()).unwrap()];
-    let state = status(&views, &Scene::default()).active_repairs.remove(0);
+    let state = status(&views, &RepairScene::default()).active_repairs.remove(0);
     assert_eq!(state.state, RepairStanding::NeedsHuman);
     assert_eq!(state.agent[0].reported, size(20, 500).into());
     assert_eq!(state.agent[0].measured, size(1, 1).into());
@@ -398,7 +398,7 @@ fn a_change_that_is_too_large_is_a_persons_matter_with_both_sizes_told() {
 fn the_status_has_active_and_recent_repairs_and_the_servers() {
     let story = awaiting(agent_policy());
     let servers = up();
-    let scene = Scene { servers: &servers, ..Scene::default() };
+    let scene = RepairScene { servers: &servers, ..RepairScene::default() };
     let views = [IncidentView::of(story.journal.clone()).unwrap()];
     let got = serde_json::to_value(status(&views, &scene)).unwrap();
     assert_eq!(got["active"], true);
@@ -407,9 +407,9 @@ fn the_status_has_active_and_recent_repairs_and_the_servers() {
     assert_eq!(got["servers"][0]["state"], "stopped");
     assert_eq!(got["servers"][0]["exit"], "exit 1");
     let deserted = [id()];
-    let left = Scene { deserted: &deserted, ..scene };
+    let left = RepairScene { deserted: &deserted, ..scene };
     assert_eq!(status(&views, &left).active_repairs[0].state, RepairStanding::Deserted);
-    let other = Scene { server: Some("api"), ..scene };
+    let other = RepairScene { server: Some("api"), ..scene };
     let none = status(&views, &other);
     assert!(none.active_repairs.is_empty() && none.servers.is_empty() && !none.active);
 
@@ -435,7 +435,7 @@ fn errors_are_open_crashes_first_with_the_way_to_the_repair() {
         IncidentView::of(over.journal.clone()).unwrap(),
         IncidentView::of(story.journal.clone()).unwrap(),
     ];
-    let got = serde_json::to_value(errors(&views, &[], &Scene::default())).unwrap();
+    let got = serde_json::to_value(errors(&views, &[], &RepairScene::default())).unwrap();
     assert_eq!(got["open"], 1);
     assert_eq!(got["browserErrors"], json!([]));
     let first = &got["errors"][0];
@@ -480,14 +480,14 @@ fn what_pages_report_is_told_once_however_often_until_the_server_is_started_agai
         seal: None,
     })
     .collect();
-    let told = |scene: &Scene<'_>| -> Vec<(String, usize)> {
+    let told = |scene: &RepairScene<'_>| -> Vec<(String, usize)> {
         let errors = browser_errors(&entries, scene);
         errors.into_iter().map(|error| (error.place.unwrap(), error.count)).collect()
     };
     let row = |place: &str, count| (place.to_owned(), count);
     let all = [row("/src/c.js:1:1", 1), row("/src/b.js:1:1", 1), row("/src/a.js:3:9", 2)];
-    assert_eq!(told(&Scene::default()), all);
-    let only = Scene { server: Some("web"), ..Scene::default() };
+    assert_eq!(told(&RepairScene::default()), all);
+    let only = RepairScene { server: Some("web"), ..RepairScene::default() };
     assert_eq!(told(&only), all[1..]);
     let started = Event::Server(ServerEvent::Started {
         server: text("web"),
@@ -497,7 +497,7 @@ fn what_pages_report_is_told_once_however_often_until_the_server_is_started_agai
     });
     let start = Entry { seq: 9, at: at(25), by: by(), incident: None, event: started, seal: None };
     let servers = servers([&start]);
-    let scene = Scene { servers: &servers, ..Scene::default() };
+    let scene = RepairScene { servers: &servers, ..RepairScene::default() };
     assert_eq!(told(&scene), all[..2], "what an earlier start showed may be mended");
 }
 
@@ -518,7 +518,7 @@ fn what_was_ignored_is_told_as_such_and_brings_about_no_phase() {
 
 #[test]
 fn a_refill_adds_to_the_attempts_there_may_be() {
-    let limits = Limits { attempts: Some(1), ..Limits::default() };
+    let limits = ResourceLimits { attempts: Some(1), ..ResourceLimits::default() };
     let mut story = crash(IncidentPolicy { limits, ..agent_policy() });
     assert_eq!(IncidentView::of(story.journal.clone()).unwrap().max_attempts(), 1);
     let granted = crate::event::Amounts { attempts: 2, ..Default::default() };
@@ -548,8 +548,10 @@ fn the_whole_story_tells_who_did_what_and_what_was_ignored() {
     story
         .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Pause }))
         .unwrap();
-    let whole =
-        IncidentStory::of(&IncidentView::of(story.journal.clone()).unwrap(), &Scene::default());
+    let whole = IncidentStory::of(
+        &IncidentView::of(story.journal.clone()).unwrap(),
+        &RepairScene::default(),
+    );
     let told: Vec<_> = whole.timeline.iter().map(|at| format!("{} {}", at.by, at.text)).collect();
     let want = [
         "salve web failed (exit 1): it broke",
@@ -585,7 +587,7 @@ fn an_agent_that_salve_starts_is_told_what_failed_before() {
     story.finish(Effect::Measure, EffectReport::Measured(size(0, 0)));
     let again = EffectReport::Verified {
         proof: Proof::Failed,
-        symptom: Some(Box::new(Symptom { exit: Some(Exit::Code(1)), ..symptom(1, "tree") })),
+        symptom: Some(Box::new(Symptom { exit: Some(ProcessExit::Code(1)), ..symptom(1, "tree") })),
     };
     story.finish(Effect::Verify, again);
     await_agent(&mut story);

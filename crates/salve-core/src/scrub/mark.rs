@@ -9,9 +9,9 @@ use sha2::{Digest, Sha256};
 /// One key per user: the same secret has the same marker in all of that user's files and nowhere
 /// else.
 #[derive(Clone)]
-pub struct Key([u8; 32]);
+pub struct ScrubKey([u8; 32]);
 
-impl Key {
+impl ScrubKey {
     /// Takes 32 random bytes.
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
@@ -31,7 +31,7 @@ impl Key {
     }
 }
 
-impl std::fmt::Debug for Key {
+impl std::fmt::Debug for ScrubKey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Key(..)")
     }
@@ -41,7 +41,7 @@ impl std::fmt::Debug for Key {
 pub(super) const OPEN: &[u8] = b"[secret:";
 
 /// Appends the marker for `secret`: `[secret:kind:hash]`.
-pub(super) fn write(out: &mut Vec<u8>, key: &Key, kind: &str, secret: &[u8]) {
+pub(super) fn write(out: &mut Vec<u8>, key: &ScrubKey, kind: &str, secret: &[u8]) {
     out.extend_from_slice(OPEN);
     out.extend_from_slice(kind.as_bytes());
     out.push(b':');
@@ -92,14 +92,14 @@ mod tests {
     #[test]
     fn the_hash_is_hmac_sha_256() {
         // RFC 4231 has no 32-byte key; this value was computed with another implementation.
-        let key = Key::new([0x0b; 32]);
+        let key = ScrubKey::new([0x0b; 32]);
         assert_eq!(key.hash(b"Hi There"), [0x19, 0x8a, 0x60, 0x7e]);
     }
 
     #[test]
     fn a_marker_is_known_again() {
         let mut out = Vec::new();
-        write(&mut out, &Key::new([1; 32]), "github-token", b"x");
+        write(&mut out, &ScrubKey::new([1; 32]), "github-token", b"x");
         assert_eq!(len(&out), Some(out.len()));
         for bad in ["[secret:", "[secret::12345678]", "[secret:A:12345678]", "[secret:a:1234567]"] {
             assert_eq!(len(bad.as_bytes()), None, "{bad}");

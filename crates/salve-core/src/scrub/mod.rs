@@ -41,7 +41,7 @@ mod words;
 
 use std::ops::Range;
 
-pub use mark::Key;
+pub use mark::ScrubKey;
 pub use pattern::BadPattern;
 pub use scrubbed::Scrubbed;
 pub use stream::ScrubStream;
@@ -59,14 +59,14 @@ const MAX_PASSES: usize = 16;
 /// Finds secrets and puts markers in their place.
 #[derive(Clone, Debug)]
 pub struct Scrubber {
-    key: Key,
+    key: ScrubKey,
     known: KnownSecrets,
     patterns: ScrubPatterns,
 }
 
 impl Scrubber {
     /// Makes a scrubber that knows the built-in kinds and marks them under `key`.
-    pub fn new(key: Key) -> Self {
+    pub fn new(key: ScrubKey) -> Self {
         Self { key, known: KnownSecrets::default(), patterns: ScrubPatterns::default() }
     }
 

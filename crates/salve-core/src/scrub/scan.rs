@@ -29,7 +29,7 @@ pub(super) struct FoundSecret<'k> {
 
 /// What to do where a trigger is found.
 #[derive(Clone, Copy, Debug)]
-enum Act {
+enum ScanAct {
     Token(usize),
     Command(usize),
     Name,
@@ -44,44 +44,44 @@ enum Act {
 }
 
 /// Words that lead to a judge, in all their spellings.
-const WORDS: &[(&str, Act)] = &[
-    ("pass", Act::Name),
-    ("pwd", Act::Name),
-    ("pw=", Act::Name),
-    ("pw:", Act::Name),
-    ("pw\"", Act::Name),
-    ("pw ", Act::Name),
-    ("psk", Act::Name),
-    ("secret", Act::Name),
-    ("token", Act::Name),
-    ("key", Act::Name),
-    ("auth", Act::Name),
-    ("cred", Act::Name),
-    ("cookie", Act::Name),
-    ("sess", Act::Name),
-    ("sid", Act::Name),
-    ("sig", Act::Name),
-    ("jwt", Act::Name),
-    ("_pat", Act::Name),
-    ("salt", Act::Name),
-    ("hmac", Act::Name),
-    ("code=", Act::Name),
-    ("verifier", Act::Name),
-    ("ticket=", Act::Name),
-    ("pepper", Act::Name),
-    ("bearer ", Act::Scheme),
-    ("basic ", Act::Scheme),
-    ("response=\"", Act::Digest),
-    ("://", Act::Url),
-    ("@tcp(", Act::Dsn),
-    ("@unix(", Act::Dsn),
-    ("jdbc:oracle:thin:", Act::Oracle),
-    (":5432:", Act::Pgpass),
-    ("identified by ", Act::Phrase),
-    ("SecureString ", Act::Phrase),
-    ("mnemonic", Act::Phrase),
-    ("phrase", Act::Phrase),
-    ("[secret:", Act::Mark),
+const WORDS: &[(&str, ScanAct)] = &[
+    ("pass", ScanAct::Name),
+    ("pwd", ScanAct::Name),
+    ("pw=", ScanAct::Name),
+    ("pw:", ScanAct::Name),
+    ("pw\"", ScanAct::Name),
+    ("pw ", ScanAct::Name),
+    ("psk", ScanAct::Name),
+    ("secret", ScanAct::Name),
+    ("token", ScanAct::Name),
+    ("key", ScanAct::Name),
+    ("auth", ScanAct::Name),
+    ("cred", ScanAct::Name),
+    ("cookie", ScanAct::Name),
+    ("sess", ScanAct::Name),
+    ("sid", ScanAct::Name),
+    ("sig", ScanAct::Name),
+    ("jwt", ScanAct::Name),
+    ("_pat", ScanAct::Name),
+    ("salt", ScanAct::Name),
+    ("hmac", ScanAct::Name),
+    ("code=", ScanAct::Name),
+    ("verifier", ScanAct::Name),
+    ("ticket=", ScanAct::Name),
+    ("pepper", ScanAct::Name),
+    ("bearer ", ScanAct::Scheme),
+    ("basic ", ScanAct::Scheme),
+    ("response=\"", ScanAct::Digest),
+    ("://", ScanAct::Url),
+    ("@tcp(", ScanAct::Dsn),
+    ("@unix(", ScanAct::Dsn),
+    ("jdbc:oracle:thin:", ScanAct::Oracle),
+    (":5432:", ScanAct::Pgpass),
+    ("identified by ", ScanAct::Phrase),
+    ("SecureString ", ScanAct::Phrase),
+    ("mnemonic", ScanAct::Phrase),
+    ("phrase", ScanAct::Phrase),
+    ("[secret:", ScanAct::Mark),
 ];
 
 /// Returns a word as it is written in names: `password`, `Password`, `PASSWORD`.
@@ -96,16 +96,16 @@ fn spellings(word: &str) -> Vec<String> {
     all
 }
 
-fn triggers() -> &'static Triggers<Act> {
-    static TRIGGERS: LazyLock<Triggers<Act>> = LazyLock::new(|| {
+fn triggers() -> &'static Triggers<ScanAct> {
+    static TRIGGERS: LazyLock<Triggers<ScanAct>> = LazyLock::new(|| {
         let words = WORDS
             .iter()
             .flat_map(|(word, act)| spellings(word).into_iter().map(|word| (word, None, *act)));
         let tokens = table::tokens().iter().enumerate();
         let tokens =
-            tokens.map(|(i, token)| (token.prefix.to_owned(), token.next(), Act::Token(i)));
+            tokens.map(|(i, token)| (token.prefix.to_owned(), token.next(), ScanAct::Token(i)));
         let commands = table::table().command.iter().enumerate().flat_map(|(i, command)| {
-            command.program.iter().map(move |name| (name.clone(), None, Act::Command(i)))
+            command.program.iter().map(move |name| (name.clone(), None, ScanAct::Command(i)))
         });
         Triggers::new(words.chain(tokens).chain(commands))
     });
@@ -127,7 +127,7 @@ pub(super) fn scan(text: &[u8]) -> FoundSecret<'static> {
         if cut || found.marks.last().is_some_and(|mark| hit.start < mark.end) {
             return;
         }
-        if let Act::Mark = act {
+        if let ScanAct::Mark = act {
             let len = mark::len(&text[hit.start..place.end]);
             found.marks.extend(len.map(|len| hit.start..hit.start + len));
             return;
@@ -142,9 +142,9 @@ pub(super) fn scan(text: &[u8]) -> FoundSecret<'static> {
 }
 
 /// Lets the right judge look at the `hit` in `line`.
-fn look(act: Act, line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
+fn look(act: ScanAct, line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<Find<'_>>) {
     match act {
-        Act::Token(i) => {
+        ScanAct::Token(i) => {
             let token = &table::tokens()[i];
             if let Some(place) = token.find(line, hit) {
                 if token.kind == "aws-access-key" {
@@ -153,15 +153,15 @@ fn look(act: Act, line: &mut ScrubLine<'_>, hit: Range<usize>, finds: &mut Vec<F
                 finds.push(Find { place, kind: token.kind, rank: rank::SHAPE });
             }
         }
-        Act::Command(i) => command::look(line, hit, &table::table().command[i], finds),
-        Act::Name => assign::look(line, hit, finds),
-        Act::Scheme => header::look_scheme(line, hit, finds),
-        Act::Digest => header::look_digest(line, hit, finds),
-        Act::Url => url::look(line, hit, finds),
-        Act::Dsn => url::look_dsn(line, hit, finds),
-        Act::Oracle => url::look_oracle(line, hit, finds),
-        Act::Pgpass => url::look_pgpass(line, hit, finds),
-        Act::Phrase => phrase::look(line, hit, finds),
-        Act::Mark => {}
+        ScanAct::Command(i) => command::look(line, hit, &table::table().command[i], finds),
+        ScanAct::Name => assign::look(line, hit, finds),
+        ScanAct::Scheme => header::look_scheme(line, hit, finds),
+        ScanAct::Digest => header::look_digest(line, hit, finds),
+        ScanAct::Url => url::look(line, hit, finds),
+        ScanAct::Dsn => url::look_dsn(line, hit, finds),
+        ScanAct::Oracle => url::look_oracle(line, hit, finds),
+        ScanAct::Pgpass => url::look_pgpass(line, hit, finds),
+        ScanAct::Phrase => phrase::look(line, hit, finds),
+        ScanAct::Mark => {}
     }
 }

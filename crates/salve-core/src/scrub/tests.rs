@@ -8,7 +8,7 @@ use super::*;
 use fill::fill;
 
 pub(super) fn scrubber() -> Scrubber {
-    Scrubber::new(Key::new([7; 32]))
+    Scrubber::new(ScrubKey::new([7; 32]))
 }
 
 #[test]

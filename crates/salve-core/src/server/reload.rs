@@ -1,4 +1,4 @@
-//! Which servers start themselves anew when a file changes, by what runs.
+//! Which servers restart themselves when a file changes, by what runs.
 
 use crate::watch::SelfReload;
 

@@ -1,7 +1,7 @@
 //! What a list of steps has cost, and what is left to it.
 
 use super::{EntryTaken, NotTaken};
-use crate::event::{Amounts, Limits, Resource};
+use crate::event::{Amounts, Resource, ResourceLimits};
 
 /// The costs of one run of a list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -38,13 +38,13 @@ impl StepCosts {
     }
 
     /// Returns how much of a resource is left; nothing where there is no limit.
-    pub(super) fn left(&self, resource: Resource, limits: &Limits) -> Option<u64> {
+    pub(super) fn left(&self, resource: Resource, limits: &ResourceLimits) -> Option<u64> {
         let spent = self.spent().get(resource);
         limits.get(resource).map(|limit| limit.saturating_sub(spent))
     }
 
     /// Returns what is used up, passes excepted.
-    pub(super) fn used_up(&self, limits: &Limits) -> Option<Resource> {
+    pub(super) fn used_up(&self, limits: &ResourceLimits) -> Option<Resource> {
         let counted = [Resource::Tokens, Resource::MoneyMicros, Resource::WallMs];
         counted.into_iter().find(|resource| self.left(*resource, limits) == Some(0))
     }

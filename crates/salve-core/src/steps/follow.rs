@@ -23,7 +23,7 @@ impl StepMachine {
         self.wish = None;
     }
 
-    /// Goes on where it was left; what is over begins anew with the next pass.
+    /// Continues where it was left; what is over begins again with the next pass.
     pub(crate) fn go_on(&mut self, entry: &Entry, terms: StepTerms) {
         if let StepsStanding::Ended(_) = self.standing {
             self.position.begin_run();

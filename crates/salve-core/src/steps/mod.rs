@@ -29,7 +29,7 @@ pub use stamps::StepStamps;
 pub(crate) use costs::StepCosts;
 use position::{StepPlace, StepPosition};
 
-use crate::event::{Actor, Entry, Limits, LoopEnd, Resource};
+use crate::event::{Actor, Entry, LoopEnd, Resource, ResourceLimits};
 use crate::scrub::Scrubbed;
 
 /// A list of steps under way, as its entries made it.
@@ -60,7 +60,7 @@ pub struct StepTerms {
     /// every entry that it tries.
     pub steps: Arc<[StepRule]>,
     /// What one run may take; attempts are passes.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// How many passes may leave everything as it was.
     pub stuck_after: u32,
     /// How often in a row it may be parked.

@@ -5,12 +5,12 @@ use uuid::Uuid;
 use super::accept::{self, LONGEST_PATCH, LONGEST_TEXT, LONGEST_WORDS, MOST_FILES};
 use super::*;
 use crate::event::{Draft, Process};
-use crate::scrub::{Key, Scrubber};
+use crate::scrub::{ScrubKey, Scrubber};
 
 const SECRET: &str = concat!("ghp_", "a8Kd02LmQx71ZbVt93NcPw64RyHs58Jf", "UeG1");
 
 fn scrubber() -> Scrubber {
-    Scrubber::new(Key::new([1; 32]))
+    Scrubber::new(ScrubKey::new([1; 32]))
 }
 
 fn issue_id(id: u128) -> IssueId {

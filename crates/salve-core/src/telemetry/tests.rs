@@ -7,7 +7,7 @@ use super::*;
 use crate::event::{
     Actor, Amounts, AttemptEnd, Checkpoint, Digest, Effect, EffectReport, Entry, Event,
     HealStrategy, IncidentEvent, IncidentOutcome, JobEvent, JobStepTerms, JobTerms, JobTurn,
-    Limits, LoopEnd, Process, Proof, Repeat, SubjectKind,
+    LoopEnd, Process, Proof, Repeat, ResourceLimits, SubjectKind,
 };
 use crate::id::JobId;
 use crate::incident::testing::{id, policy, subject, symptom};
@@ -50,7 +50,7 @@ fn job() -> Vec<Entry> {
         steps: vec![step],
         resets: 1,
         parks: 1,
-        limits: Limits::default(),
+        limits: ResourceLimits::default(),
     });
     let checkpoint = Checkpoint { patch: digest, state: digest, tree: digest };
     let turns = [

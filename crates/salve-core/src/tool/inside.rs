@@ -116,7 +116,6 @@ impl InsideSettings {
 /// What a tool says about itself where it is written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HealedTool {
-    /// Its name.
     pub name: &'static str,
     /// The cluster that it is about, or `auto`.
     pub cluster: &'static str,

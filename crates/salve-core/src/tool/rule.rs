@@ -82,12 +82,7 @@ pub enum ToolFix {
         script: String,
     },
     /// Another tool of the same server.
-    Call {
-        /// The tool.
-        tool: String,
-        /// Its arguments.
-        arguments: Vec<(String, String)>,
-    },
+    Call { tool: String, arguments: Vec<(String, String)> },
     /// A new server process.
     Restart,
     /// A pause of so many seconds.

@@ -47,7 +47,6 @@ pub type MessageLine = Arc<[u8]>;
 /// A request of the client that has no answer yet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WaitingRequest {
-    /// Its id.
     pub id: MessageId,
     /// What it asks for.
     pub method: String,
@@ -101,7 +100,6 @@ pub struct LeftRequests {
 /// A request that the proxy answers itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RefusedRequest {
-    /// Its id.
     pub id: MessageId,
     /// What it asked for.
     pub method: String,
@@ -114,7 +112,6 @@ pub struct RefusedRequest {
 pub enum PossibleEffect {
     /// It never reached the server, or it only asks.
     None,
-    /// It may have acted.
     MayHaveActed,
 }
 
@@ -504,7 +501,6 @@ fn cancelled_id(line: &[u8]) -> Option<MessageId> {
     Some(MessageId::from_json(cancelled.params.request_id.get()))
 }
 
-/// Returns which tool a `tools/call` calls.
 pub fn called_tool(line: &[u8]) -> Option<String> {
     #[derive(Deserialize)]
     struct CalledTool {

@@ -42,7 +42,6 @@ const CONNECTION_CLOSED: i32 = -32_000;
 pub enum SwitchedLine {
     /// To the server of this place.
     ToServer(usize, Vec<u8>),
-    /// To the client.
     ToClient(Vec<u8>),
 }
 
@@ -56,9 +55,7 @@ struct NameRoute {
 /// What a request names that only one server has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum NamedKind {
-    /// A tool.
     Tool,
-    /// A prompt.
     Prompt,
     /// A prompt whose argument is being completed.
     Completion,

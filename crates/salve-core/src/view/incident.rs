@@ -6,7 +6,7 @@ use super::question::{AskedQuestion, GivenAnswer, QuestionSettled, SettledQuesti
 use super::remedy::RemedyTried;
 use crate::event::{
     Actor, AgentMark, Change, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome,
-    Mode, PersonQuestion, Proof, Proposed, RecoveryEvent, Resource, Subject,
+    PersonQuestion, Proof, Proposed, RecoveryEvent, RepairMode, Resource, Subject,
 };
 use crate::id::IncidentId;
 use crate::incident::{Ignored, Incident, NotOpened, Phase, RepairPhase};
@@ -281,7 +281,7 @@ impl IncidentView {
     }
 
     /// Returns who repairs.
-    pub fn mode(&self) -> Mode {
+    pub fn mode(&self) -> RepairMode {
         self.incident.policy().mode
     }
 

@@ -32,7 +32,6 @@ pub struct AskedQuestion {
 /// How a question was settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SettledQuestion {
-    /// How.
     pub how: QuestionSettled,
     /// The entry that settled it.
     pub seq: u64,
@@ -40,7 +39,6 @@ pub struct SettledQuestion {
     pub took_ms: u64,
 }
 
-/// What settled a question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum QuestionSettled {
     /// A person said yes.
@@ -68,7 +66,6 @@ impl QuestionSettled {
 /// What a person answered.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct GivenAnswer {
-    /// Who.
     pub who: Option<Scrubbed>,
     /// What it settled.
     pub how: QuestionSettled,

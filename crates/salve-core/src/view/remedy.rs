@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use crate::event::{
-    Authority, ChangedFile, Digest, Effect, EffectReport, Entry, Exit, IncidentEvent, Judgement,
-    Proof, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict,
+    Authority, ChangedFile, Digest, Effect, EffectReport, Entry, IncidentEvent, Judgement,
+    ProcessExit, Proof, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict,
 };
 use crate::scrub::Scrubbed;
 
@@ -246,8 +246,10 @@ fn application_end(report: &EffectReport) -> (Fulfilment, Option<i32>, Option<Sc
         EffectReport::Failed { reason, exit } => {
             let how = if exit.is_some() { Fulfilment::Failed } else { Fulfilment::NotRun };
             let exit_code = match exit {
-                Some(Exit::Code(code)) => Some(*code),
-                Some(Exit::Signal(_) | Exit::TimedOut | Exit::Hung) | None => None,
+                Some(ProcessExit::Code(code)) => Some(*code),
+                Some(ProcessExit::Signal(_) | ProcessExit::TimedOut | ProcessExit::Hung) | None => {
+                    None
+                }
             };
             (how, exit_code, Some(reason.clone()))
         }

@@ -18,7 +18,7 @@ fn terms(strictness: Strictness) -> WatchTerms {
 }
 
 /// Lets a server give these answers, then the last of them for ever, and returns its turns.
-fn turns(mut watch: Watch, answers: &[ProbeAnswer]) -> Vec<(u64, WatchTurn)> {
+fn turns(mut watch: ServerWatch, answers: &[ProbeAnswer]) -> Vec<(u64, WatchTurn)> {
     let mut answers = answers.iter().copied();
     let (mut now, mut last, mut turns) = (0, None, Vec::new());
     for _ in 0..1_000 {
@@ -40,7 +40,7 @@ fn turns(mut watch: Watch, answers: &[ProbeAnswer]) -> Vec<(u64, WatchTurn)> {
 
 #[track_caller]
 fn check(strictness: Strictness, answers: &[ProbeAnswer], want: &[(u64, WatchTurn)]) {
-    let watch = Watch::new(terms(strictness), Address::Known);
+    let watch = ServerWatch::new(terms(strictness), Address::Known);
     assert_eq!(turns(watch, answers), want, "{answers:?}");
 }
 
@@ -55,14 +55,14 @@ fn a_server_is_well_when_it_answers_and_still_does_after_the_soak() {
 #[test]
 fn where_nothing_is_proven_the_first_good_answer_will_do() {
     let terms = WatchTerms { soak_ms: 0, ..terms(Strictness::Lenient) };
-    let watch = Watch::new(terms, Address::Known);
+    let watch = ServerWatch::new(terms, Address::Known);
     assert_eq!(turns(watch, &[Nobody, Good]), [(10, WatchTurn::Well)]);
-    let watch = Watch::new(terms, Address::Unknown);
+    let watch = ServerWatch::new(terms, Address::Unknown);
     assert_eq!(turns(watch, &[]), [(50, WatchTurn::Well)]);
 }
 
 /// Lets time pass for a server that always answers badly, and returns when it was asked.
-fn looks(watch: &mut Watch, until: u64) -> Vec<u64> {
+fn looks(watch: &mut ServerWatch, until: u64) -> Vec<u64> {
     let (mut now, mut looks) = (0, Vec::new());
     while now <= until {
         match watch.due(now) {
@@ -82,7 +82,7 @@ fn looks(watch: &mut Watch, until: u64) -> Vec<u64> {
 
 #[test]
 fn a_server_that_answers_badly_is_asked_more_and_more_seldom() {
-    let mut watch = Watch::new(terms(Strictness::Lenient), Address::Known);
+    let mut watch = ServerWatch::new(terms(Strictness::Lenient), Address::Known);
     let seen = looks(&mut watch, 10_000);
     assert_eq!(seen[..8], [0, 20, 60, 140, 300, 620, 1_000, 1_100]);
     assert_eq!(seen[8..], [1_300, 1_700, 2_500, 4_100, 7_100]);
@@ -93,7 +93,7 @@ fn a_server_that_answers_badly_is_asked_more_and_more_seldom() {
 fn an_ill_server_is_looked_at_when_a_file_changed_and_is_well_once_it_answers() {
     for liveness_ms in [100, 0] {
         let terms = WatchTerms { liveness_ms, soak_ms: 0, ..terms(Strictness::Lenient) };
-        let mut watch = Watch::new(terms, Address::Known);
+        let mut watch = ServerWatch::new(terms, Address::Known);
         looks(&mut watch, 2_000);
         watch.hear(2_000, ServerSight::Changed);
         assert_eq!(watch.due(2_000), Due::At(2_010), "{liveness_ms}");
@@ -168,23 +168,23 @@ fn a_server_that_was_well_is_unwell_when_it_fails_past_the_grace() {
 
 #[test]
 fn a_server_that_answers_nowhere_has_to_stay_up() {
-    let watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
+    let watch = ServerWatch::new(terms(Strictness::Strict), Address::Unknown);
     assert_eq!(turns(watch, &[]), [(50, WatchTurn::Soaking), (80, WatchTurn::Well)]);
 }
 
 #[test]
 fn an_address_may_turn_up_at_any_time() {
-    let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
+    let mut watch = ServerWatch::new(terms(Strictness::Strict), Address::Unknown);
     assert_eq!(watch.hear(5, ServerSight::Address), Some(WatchTurn::Checking));
     assert_eq!(watch.due(5), Due::Probe);
     assert_eq!(watch.due(6), Due::Nothing, "one probe at a time");
     assert_eq!(watch.hear(7, ServerSight::Answered(Good)), Some(WatchTurn::Soaking));
     assert_eq!(watch.hear(8, ServerSight::Address), None, "it is known");
 
-    let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
+    let mut watch = ServerWatch::new(terms(Strictness::Strict), Address::Unknown);
     assert_eq!(watch.hear(50, ServerSight::Time), Some(WatchTurn::Soaking));
     assert_eq!(watch.hear(60, ServerSight::Address), Some(WatchTurn::Checking));
-    let mut watch = Watch::new(terms(Strictness::Strict), Address::Unknown);
+    let mut watch = ServerWatch::new(terms(Strictness::Strict), Address::Unknown);
     watch.hear(50, ServerSight::Time);
     assert_eq!(watch.hear(80, ServerSight::Time), Some(WatchTurn::Well));
     assert_eq!(watch.due(80), Due::Nothing);
@@ -195,7 +195,7 @@ fn an_address_may_turn_up_at_any_time() {
 #[test]
 fn a_server_that_stays_well_is_looked_at_more_seldom() {
     let terms = WatchTerms { soak_ms: 0, ..terms(Strictness::Lenient) };
-    let (mut watch, mut now, mut looks) = (Watch::new(terms, Address::Known), 0, Vec::new());
+    let (mut watch, mut now, mut looks) = (ServerWatch::new(terms, Address::Known), 0, Vec::new());
     while looks.len() < 6 {
         match watch.due(now) {
             Due::Probe => {
@@ -212,13 +212,13 @@ fn a_server_that_stays_well_is_looked_at_more_seldom() {
 #[test]
 fn without_liveness_nobody_looks_at_a_server_that_is_well() {
     let terms = WatchTerms { liveness_ms: 0, ..terms(Strictness::Lenient) };
-    let watch = Watch::new(terms, Address::Known);
+    let watch = ServerWatch::new(terms, Address::Known);
     assert_eq!(turns(watch, &[Good]), [(0, WatchTurn::Soaking), (30, WatchTurn::Well)]);
 }
 
 #[test]
 fn a_server_that_answers_elsewhere_is_asked_there() {
-    let mut watch = Watch::new(terms(Strictness::Lenient), Address::Known);
+    let mut watch = ServerWatch::new(terms(Strictness::Lenient), Address::Known);
     assert_eq!(watch.due(0), Due::Probe);
     watch.hear(1, ServerSight::Answered(Good));
     let before = watch.hear(2, ServerSight::Moved);

@@ -7,7 +7,7 @@ use crate::event::{Actor, ConfigEvent, Digest, Entry, Event, Process};
 
 /// A running agent, for whose time the rules are held.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guard {
+pub struct AgentAtWork {
     /// The Salve that started the agent.
     pub process: Process,
 }
@@ -30,7 +30,7 @@ pub struct SettingsStanding {
     applied: Option<Digest>,
     /// The widest rules allowed, while an agent runs or something waits.
     held: Option<UnattendedRules>,
-    guards: BTreeMap<u64, Guard>,
+    guards: BTreeMap<u64, AgentAtWork>,
     waiting: Option<Waiting>,
 }
 
@@ -52,7 +52,7 @@ impl SettingsStanding {
                 if self.guards.is_empty() && self.waiting.is_none() {
                     self.held = Some(rules.clone());
                 }
-                self.guards.insert(entry.seq, Guard { process: process.clone() });
+                self.guards.insert(entry.seq, AgentAtWork { process: process.clone() });
             }
             (Event::Config(ConfigEvent::Released { guard }), Actor::Salve(_)) => {
                 self.guards.remove(guard);
@@ -105,7 +105,7 @@ impl SettingsStanding {
     }
 
     /// Returns the agents for whose time the rules are held, by the number of their entry.
-    pub fn guards(&self) -> &BTreeMap<u64, Guard> {
+    pub fn guards(&self) -> &BTreeMap<u64, AgentAtWork> {
         &self.guards
     }
 }

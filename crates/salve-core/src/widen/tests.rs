@@ -3,7 +3,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::event::{Actor, ConfigEvent, Digest, Entry, Event, Process};
 use crate::gate::{self, CommandPlace, GateCase, GateCounters, GatePolicy, GateVerdict, Request};
-use crate::scrub::{Key, Scrubber};
+use crate::scrub::{ScrubKey, Scrubber};
 
 const WORDS: [&str; 4] = ["npm ci", "git push", "rm -rf *", "*"];
 
@@ -93,7 +93,7 @@ fn policy(rules: &UnattendedRules) -> GatePolicy {
 }
 
 fn runs_unattended(rules: &UnattendedRules, command: &str, state: &GateCounters) -> bool {
-    let scrubber = Scrubber::new(Key::new([1; 32]));
+    let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
     let request = Request::new(command, ".", 60).unwrap();
     let policy = policy(rules);
     let case = GateCase { policy: &policy, request: &request, place: &CommandPlace::Inside, state };

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use salve_core::agent::{AgentStream, AgentVerdict, Dialect, Sign, TokenPrices, Trouble};
-use salve_core::event::{Amounts, Exit, Resource, StepTimer};
+use salve_core::event::{Amounts, ProcessExit, Resource, StepTimer};
 use salve_core::scrub::Scrubber;
 
 use super::host::{Family, Started};
@@ -26,7 +26,7 @@ const PACE: Duration = Duration::from_millis(100);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// What happens to a run.
-pub(super) enum Message {
+pub(super) enum AgentRunMessage {
     /// It printed a line; nothing if the line was too long.
     Line(Option<String>),
     /// It complained on stderr.
@@ -92,8 +92,8 @@ impl Drive {
     pub(super) fn run(
         mut self,
         started: Started,
-        outbox: &SyncSender<Message>,
-        inbox: &Receiver<Message>,
+        outbox: &SyncSender<AgentRunMessage>,
+        inbox: &Receiver<AgentRunMessage>,
     ) -> Ending {
         let begun = Instant::now();
         let Started { family, output, errors } = started;
@@ -105,7 +105,7 @@ impl Drive {
         // Whatever it left behind ends with it.
         family.end(if cut.is_some() { GRACE } else { Duration::ZERO });
         self.drain(inbox);
-        let exit = family.wait(Duration::ZERO).unwrap_or(Exit::TimedOut);
+        let exit = family.wait(Duration::ZERO).unwrap_or(ProcessExit::TimedOut);
         // Why it gave up may be its last words, which on a busy machine are read later than the
         // process is seen to end. Nobody sends anything: the end of the reader is the news.
         let _ended = complained.recv_timeout(REST);
@@ -129,7 +129,7 @@ impl Drive {
     fn follow(
         &mut self,
         family: &Family,
-        inbox: &Receiver<Message>,
+        inbox: &Receiver<AgentRunMessage>,
         begun: Instant,
     ) -> Option<End> {
         let mut vitals = Vitals::new(family.process().pid, begun);
@@ -164,14 +164,14 @@ impl Drive {
             }
             let pause = if self.output == OutputState::Closed { Duration::ZERO } else { pause };
             match inbox.recv_timeout(pause) {
-                Ok(Message::Line(line)) => {
+                Ok(AgentRunMessage::Line(line)) => {
                     let end = self.take(line.as_deref());
                     self.note_life(&mut vitals);
                     if let Some(end) = end {
                         return Some(end);
                     }
                 }
-                Ok(Message::Complaint(line)) => {
+                Ok(AgentRunMessage::Complaint(line)) => {
                     if let Some(sign) = self.stream.complaint(&line) {
                         let end = self.take_sign(&sign);
                         self.note_life(&mut vitals);
@@ -180,8 +180,8 @@ impl Drive {
                         }
                     }
                 }
-                Ok(Message::Stop) => return Some(End::Stopped),
-                Ok(Message::Closed) | Err(RecvTimeoutError::Disconnected) => {
+                Ok(AgentRunMessage::Stop) => return Some(End::Stopped),
+                Ok(AgentRunMessage::Closed) | Err(RecvTimeoutError::Disconnected) => {
                     self.output = OutputState::Closed;
                 }
                 Err(RecvTimeoutError::Timeout) => {}
@@ -214,13 +214,13 @@ impl Drive {
     }
 
     /// Takes in what was printed before the end.
-    fn drain(&mut self, inbox: &Receiver<Message>) {
+    fn drain(&mut self, inbox: &Receiver<AgentRunMessage>) {
         let until = Instant::now() + REST;
         while self.output == OutputState::Open {
             match inbox.recv_timeout(until.saturating_duration_since(Instant::now())) {
-                Ok(Message::Line(line)) => _ = self.take(line.as_deref()),
-                Ok(Message::Stop | Message::Complaint(_)) => {}
-                Ok(Message::Closed) | Err(_) => self.output = OutputState::Closed,
+                Ok(AgentRunMessage::Line(line)) => _ = self.take(line.as_deref()),
+                Ok(AgentRunMessage::Stop | AgentRunMessage::Complaint(_)) => {}
+                Ok(AgentRunMessage::Closed) | Err(_) => self.output = OutputState::Closed,
             }
         }
     }
@@ -319,7 +319,7 @@ impl Drive {
     }
 
     /// Says how it ended, and what its last word is.
-    fn judge(&self, cut: Option<End>, exit: &Exit, complaints: &str) -> (End, String) {
+    fn judge(&self, cut: Option<End>, exit: &ProcessExit, complaints: &str) -> (End, String) {
         let last = complaints.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or("");
         if let (Some(End::Failed(kind)), Some((_, text))) = (cut, &self.trouble) {
             return (End::Failed(kind), text.clone());
@@ -334,11 +334,11 @@ impl Drive {
             None => (End::Failed(Trouble::of(complaints)), said.clone()),
         };
         match (&self.result, exit) {
-            (Some((AgentVerdict::Finished, _)), Exit::Code(0)) => (End::Finished, said),
+            (Some((AgentVerdict::Finished, _)), ProcessExit::Code(0)) => (End::Finished, said),
             (Some((AgentVerdict::Finished, _)), _) => failed(),
             (Some((AgentVerdict::Failed, _)), _) => failed(),
-            (None, Exit::Code(0)) if self.dialect.names_result() => (End::NoResult, said),
-            (None, Exit::Code(0)) => (End::Finished, said),
+            (None, ProcessExit::Code(0)) if self.dialect.names_result() => (End::NoResult, said),
+            (None, ProcessExit::Code(0)) => (End::Finished, said),
             (None, _) => failed(),
         }
     }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use rustix::pipe::PipeFlags;
-use salve_core::event::{Exit, Process};
+use salve_core::event::{Process, ProcessExit};
 
 use super::{AgentGround, Unstarted};
 use crate::process::{
@@ -108,13 +108,12 @@ fn check_there(launch: &Launch) -> Result<(), SpawnError> {
 }
 
 impl Family {
-    /// Returns which process it is.
     pub(super) fn process(&self) -> &Process {
         self.running.process()
     }
 
     /// Waits until the process itself has ended, at most for `limit`.
-    pub(super) fn wait(&self, limit: Duration) -> Option<Exit> {
+    pub(super) fn wait(&self, limit: Duration) -> Option<ProcessExit> {
         self.running.wait(limit).map(|ended| ended.exit)
     }
 

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
-use salve_core::event::{Amounts, Exit, Process, Resource, StepTimer};
+use salve_core::event::{Amounts, Process, ProcessExit, Resource, StepTimer};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 pub use home::Home;
@@ -44,13 +44,13 @@ pub(crate) use vitals::Vitals;
 use crate::workspace::{
     HeldTree, LayerCommand, LayerLaunch, LayerSight, PrivateLayer, WorkspaceError,
 };
-use drive::{Drive, Message};
+use drive::{AgentRunMessage, Drive};
 use host::Launch;
 use tool_door::ToolDoor;
 
 /// What an agent is to do, and within which limits.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct AgentTask {
     /// The name it is known by in the journal.
     pub agent: String,
     /// What it is told.
@@ -78,7 +78,6 @@ pub enum AgentGround {
     Tree,
     /// A private layer over it.
     Layer {
-        /// The layer.
         layer: Arc<PrivateLayer>,
         /// What it may write to outside of the layer, besides what is its own.
         writable: Vec<PathBuf>,
@@ -92,7 +91,7 @@ pub enum AgentGround {
     },
 }
 
-impl Task {
+impl AgentTask {
     /// Returns a variable as the agent sees it.
     fn variable(&self, name: &str) -> Option<OsString> {
         let set = self.env.iter().rev().find(|(known, _)| known == name);
@@ -162,7 +161,7 @@ pub struct Ending {
     /// What it cost in all.
     pub spent: Amounts,
     /// How its process ended.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// How long it took.
     pub took: Duration,
     /// Lines of its output that were not understood.
@@ -194,7 +193,7 @@ pub enum End {
 #[derive(Debug)]
 pub struct AgentRun {
     process: Process,
-    messages: SyncSender<Message>,
+    messages: SyncSender<AgentRunMessage>,
     ending: Mutex<Receiver<Ending>>,
 }
 
@@ -202,7 +201,6 @@ pub struct AgentRun {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start the agent `{program}`")]
 pub struct StartError {
-    /// The program.
     pub program: String,
     /// Why not.
     #[source]
@@ -232,7 +230,7 @@ impl StartError {
 pub fn start(
     care: &Supervisor,
     profile: &Profile,
-    task: &Task,
+    task: &AgentTask,
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
 ) -> Result<AgentRun, StartError> {
@@ -316,7 +314,6 @@ impl AgentGround {
 }
 
 impl AgentRun {
-    /// Returns which process it is.
     pub fn process(&self) -> &Process {
         &self.process
     }
@@ -324,7 +321,7 @@ impl AgentRun {
     /// Tells it to stop; it has ended when [`AgentEvent::Ended`] comes.
     pub fn stop(&self) {
         // An agent that is over need not be told.
-        let _ = self.messages.send(Message::Stop);
+        let _ = self.messages.send(AgentRunMessage::Stop);
     }
 
     /// Waits until it is over, at most for `limit`; returns how it ended, once.

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, BufReader, Read};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use super::drive::Message;
+use super::drive::AgentRunMessage;
 
 /// The longest line that is read; longer ones are passed over.
 const LONGEST_LINE: usize = 4 << 20;
@@ -13,17 +13,17 @@ const LONGEST_LINE: usize = 4 << 20;
 const COMPLAINTS: usize = 8 << 10;
 
 /// Sends each line on, and that there are no more.
-pub(super) fn read_lines(output: File, outbox: SyncSender<Message>) {
+pub(super) fn read_lines(output: File, outbox: SyncSender<AgentRunMessage>) {
     let read = move || {
         let mut output = BufReader::with_capacity(1 << 16, output);
         let mut line = Vec::new();
         while let Ok(Some(kept)) = next_line(&mut output, &mut line) {
             let line = kept.then(|| String::from_utf8_lossy(&line).into_owned());
-            if outbox.send(Message::Line(line)).is_err() {
+            if outbox.send(AgentRunMessage::Line(line)).is_err() {
                 return;
             }
         }
-        let _ = outbox.send(Message::Closed);
+        let _ = outbox.send(AgentRunMessage::Closed);
     };
     // Without a thread to read it the output counts as closed, and the run ends by its limits.
     let _ = std::thread::Builder::new().name("agent-output".into()).spawn(read);
@@ -53,7 +53,7 @@ fn next_line(from: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<Option<b
 pub(super) fn read_complaints(
     mut errors: File,
     kept: Arc<Mutex<String>>,
-    outbox: SyncSender<Message>,
+    outbox: SyncSender<AgentRunMessage>,
 ) -> Receiver<()> {
     let (is_reading, complained) = sync_channel::<()>(1);
     let read = move || {
@@ -74,13 +74,13 @@ pub(super) fn read_complaints(
 }
 
 /// Sends on the lines that are whole by now; `begun` is the one that is not.
-fn send_complaints(begun: &mut Vec<u8>, bytes: &[u8], outbox: &SyncSender<Message>) {
+fn send_complaints(begun: &mut Vec<u8>, bytes: &[u8], outbox: &SyncSender<AgentRunMessage>) {
     begun.extend(bytes);
     while let Some(end) = begun.iter().position(|byte| *byte == b'\n') {
         let line: Vec<u8> = begun.drain(..=end).collect();
         let line = String::from_utf8_lossy(&line).into_owned();
         // Whoever complains faster than anybody listens has said it all before.
-        let _full = outbox.try_send(Message::Complaint(line));
+        let _full = outbox.try_send(AgentRunMessage::Complaint(line));
     }
     if begun.len() > COMPLAINTS {
         begun.clear();

@@ -11,7 +11,7 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 use super::home::Home;
-use super::{EditReach, StatePlace, Task};
+use super::{AgentTask, EditReach, StatePlace};
 
 /// The version of the profiles that is read.
 const VERSION: u32 = 1;
@@ -22,7 +22,6 @@ const VERSION: u32 = 1;
 pub struct Profile {
     /// What people call it.
     pub title: String,
-    /// The program.
     pub program: String,
     /// How its output is read.
     pub dialect: Dialect,
@@ -138,12 +137,12 @@ impl Profile {
     }
 
     /// Returns where the agent of a task keeps what is its own.
-    pub(super) fn state_paths(&self, task: &Task) -> impl Iterator<Item = PathBuf> {
+    pub(super) fn state_paths(&self, task: &AgentTask) -> impl Iterator<Item = PathBuf> {
         self.state.iter().flat_map(|place| place.paths(|name| task.variable(name)))
     }
 
     /// Fills the task in.
-    pub(super) fn fill(&self, task: &Task, mcp: &Mcp) -> io::Result<Filled> {
+    pub(super) fn fill(&self, task: &AgentTask, mcp: &Mcp) -> io::Result<Filled> {
         let files = tempfile::Builder::new().prefix("salve-agent-").tempdir()?;
         let json = |value: serde_json::Value| value.to_string();
         let (command, args) = (mcp.command.to_string_lossy(), &mcp.args);

@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::sync::Arc;
 
 use salve_core::agent::known_agents;
-use salve_core::scrub::Key;
+use salve_core::scrub::ScrubKey;
 use uuid::Uuid;
 
 use super::*;
@@ -34,10 +34,10 @@ impl Stage {
         Self { dir }
     }
 
-    fn task(&self, bounds: AgentBounds) -> Task {
+    fn task(&self, bounds: AgentBounds) -> AgentTask {
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}", self.dir.path().join("bin").display());
-        Task {
+        AgentTask {
             agent: "stand-in".into(),
             prompt: "mend {model} it".into(),
             dir: self.dir.path().join("project"),
@@ -58,7 +58,7 @@ impl Stage {
         let events = Arc::new(Mutex::new(Vec::new()));
         let log = Arc::clone(&events);
         let on = Box::new(move |event| log.lock().unwrap().push(event));
-        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
         let agent = start(&care(), profile, &self.task(bounds), &scrubber, on).unwrap();
         (agent, events)
     }
@@ -100,7 +100,7 @@ fn claude_gets_its_task_and_is_charged_for_it() {
     let (ending, events, stage) = run("claude", CLAUDE_WORKS, BOUNDS);
     assert_eq!((ending.end, ending.text.as_str()), (End::Finished, "Fixed."));
     let spent = Amounts { tokens: 200, money_micros: 250_000, ..Amounts::default() };
-    assert_eq!((ending.spent, ending.exit), (spent, Exit::Code(0)));
+    assert_eq!((ending.spent, ending.exit), (spent, ProcessExit::Code(0)));
     assert!(events.contains(&AgentEvent::Spent(spent)), "{events:?}");
     assert!(matches!(&events[0], AgentEvent::Activity(Activity::Session(id)) if *id == "s1"));
     let args = stage.written("args");
@@ -228,7 +228,7 @@ fn a_role_of_a_loop_has_no_tools_of_repairs() {
     let stage = Stage::new("none", "");
     for runtime in known_agents().iter().map(|known| known.name.as_str()) {
         let mut task = stage.task(BOUNDS);
-        let words = |task: &Task| {
+        let words = |task: &AgentTask| {
             let filled = Profile::shipped(runtime).unwrap().fill(task, &task.mcp).unwrap();
             let argv = filled.argv.iter().map(|word| word.to_string_lossy().into_owned());
             let env = filled.env.into_iter().map(|(name, value)| format!("{name}={value}"));
@@ -264,7 +264,7 @@ fn an_agent_that_cannot_work_says_why() {
     );
     let (ending, ..) = run("claude", &script, BOUNDS);
     assert_eq!((ending.end, ending.text.as_str()), (End::Failed(Trouble::Auth), said));
-    assert_eq!(ending.exit, Exit::Code(1));
+    assert_eq!(ending.exit, ProcessExit::Code(1));
 
     let script = "echo 'Please set an Auth method in your settings.json' >&2; exit 41";
     let (ending, ..) = run("gemini", script, BOUNDS);
@@ -286,7 +286,7 @@ fn an_end_without_a_result_and_garbage_are_no_success() {
         assert_eq!((ending.end, ending.unknown), (End::NoResult, 3), "{runtime:?}");
     }
     let (ending, ..) = run("codex", "kill -SEGV $$", BOUNDS);
-    assert_eq!((ending.end, ending.exit), (End::Failed(Trouble::Other), Exit::Signal(11)));
+    assert_eq!((ending.end, ending.exit), (End::Failed(Trouble::Other), ProcessExit::Signal(11)));
 }
 
 #[test]
@@ -386,7 +386,7 @@ fn a_missing_program_is_told_as_such() {
     let _alone = alone();
     let stage = Stage::new("other", "exit 0");
     let profile = Profile::command(&["no-such-agent".into()]).unwrap();
-    let scrubber = Scrubber::new(Key::new([1; 32]));
+    let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
     let started = start(&care(), &profile, &stage.task(BOUNDS), &scrubber, Box::new(|_| {}));
     assert!(started.unwrap_err().is_missing());
 }

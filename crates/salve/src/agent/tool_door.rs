@@ -16,7 +16,7 @@ use std::time::Duration;
 
 use tempfile::TempDir;
 
-use super::{Mcp, Task};
+use super::{AgentTask, Mcp};
 use crate::process::{
     AGENT_MARK, Capture, Outlet, OutputStyle, ProcessInput, Running, Spec, Supervisor, Terminal,
     spawn_thread,
@@ -49,7 +49,7 @@ struct DoorState {
 
 impl ToolDoor {
     /// Opens a door for the agent of a task.
-    pub(super) fn open(care: &Supervisor, task: &Task) -> io::Result<Self> {
+    pub(super) fn open(care: &Supervisor, task: &AgentTask) -> io::Result<Self> {
         let usual = std::env::temp_dir();
         let is_long = usual.as_os_str().len() > LONGEST_PATH / 2;
         let base = if is_long { Path::new("/tmp") } else { &usual };

@@ -373,7 +373,7 @@ fn git_name(store: &Store) -> Option<String> {
 /// Tells what was said and what follows.
 fn told(entries: Vec<Entry>, out: &Output) -> Result<(), CliError> {
     let Ok(view) = IncidentView::of(entries) else { return Ok(()) };
-    let story = repair::IncidentStory::of(&view, &repair::Scene::default());
+    let story = repair::IncidentStory::of(&view, &repair::RepairScene::default());
     let Some(last) = story.timeline.last() else { return Ok(()) };
     let id = view.id().short();
     if out.json() {

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::Exit as ProcessExit;
+use salve_core::event::ProcessExit;
 use salve_core::tool::failure::FailedCall;
 use salve_core::tool::rule::ToolFix;
 use salve_core::tool::session::ToolHints;
@@ -23,7 +23,7 @@ use super::{CliError, Exit, Output, tool_calls};
 use crate::agent::vitals::Vitals;
 use crate::process::keeper::KeeperHandle;
 use crate::process::{
-    Capture, Ended, Outlet, OutputStyle, Running, SpawnError, Spec, Supervisor, Terminal,
+    Capture, Outlet, OutputStyle, ProcessEnd, Running, SpawnError, Spec, Supervisor, Terminal,
 };
 use crate::project::Project;
 use crate::subjects::tool::{CallAnswer, CallDesk, FailingCall, ServerFixes, ToolCaller};
@@ -77,8 +77,9 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     end_with_keeper(care.clone());
     let interrupts = Interrupts::listen(care.clone())
         .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
-    let dir = std::env::current_dir()
-        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let dir = std::env::current_dir().map_err(|error| {
+        CliError::failed("cannot find out the present directory").because(error)
+    })?;
     let run = CommandCall {
         argv: args.command.clone(),
         dir,
@@ -180,7 +181,7 @@ impl CommandCall {
             output: Arc::clone(&capture),
         };
         let (tell, ended) = mpsc::channel();
-        let then = Box::new(move |end: Ended| {
+        let then = Box::new(move |end: ProcessEnd| {
             // Whoever has stopped listening knows already.
             let _ = tell.send(end);
         });
@@ -205,7 +206,7 @@ impl CommandCall {
     fn wait(
         &self,
         running: &Running,
-        ended: &mpsc::Receiver<Ended>,
+        ended: &mpsc::Receiver<ProcessEnd>,
         capture: &Capture,
     ) -> Option<String> {
         let begun = Instant::now();

@@ -16,8 +16,8 @@ use salve_core::event::IncidentOutcome;
 use salve_core::overview::IndexedIncident;
 use serde::Serialize;
 
-use self::scenes::{SCENES, Scene};
-use self::stage::{DemoPace, Stage};
+use self::scenes::{DemoScene, SCENES};
+use self::stage::{DemoPace, DemoProject};
 use super::output::counted;
 use super::{CliError, Exit, Output, serve};
 
@@ -33,7 +33,7 @@ pub(super) struct Args {
     /// Do not open the page in the browser
     #[arg(long)]
     no_open: bool,
-    /// Wait for nobody: short pauses, no page, and the demo answers its own question
+    /// Do not wait for you: short pauses, no page, and the demo answers its own question
     #[arg(long)]
     fast: bool,
     /// Play a server of a scene
@@ -66,14 +66,14 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         return Ok(Exit::Failed);
     }
     if args.list {
-        for Scene { name, what, .. } in SCENES {
+        for DemoScene { name, what, .. } in SCENES {
             writeln!(out.stdout(), "{name:<14} {what}")?;
         }
         return Ok(Exit::Well);
     }
     let chosen = choose(args.scene.as_deref())?;
     let pace = if args.fast { DemoPace::Fast } else { DemoPace::Shown };
-    let stage = Stage::build(pace, out)?;
+    let stage = DemoProject::build(pace, out)?;
     out.remark(format_args!("Salve demo  in {}", stage.project().display()));
     let _page = match pace {
         DemoPace::Fast => None,
@@ -94,7 +94,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     conclude(&stage, &told, out)
 }
 
-fn choose(name: Option<&str>) -> Result<Vec<&'static Scene>, CliError> {
+fn choose(name: Option<&str>) -> Result<Vec<&'static DemoScene>, CliError> {
     match name {
         None => Ok(SCENES.iter().collect()),
         Some(name) => match SCENES.iter().find(|scene| scene.name == name) {
@@ -105,7 +105,7 @@ fn choose(name: Option<&str>) -> Result<Vec<&'static Scene>, CliError> {
 }
 
 /// Shows one scene and reads from the journal how it came out.
-fn show(scene: &Scene, stage: &Stage<'_>) -> Result<SceneTold, CliError> {
+fn show(scene: &DemoScene, stage: &DemoProject<'_>) -> Result<SceneTold, CliError> {
     let before = stage.incidents()?.len();
     (scene.play)(stage)?;
     let new: Vec<IndexedIncident> = stage.incidents()?.into_iter().skip(before).collect();
@@ -113,7 +113,7 @@ fn show(scene: &Scene, stage: &Stage<'_>) -> Result<SceneTold, CliError> {
     let came_out = !new.is_empty() && (scene.came_out)(&new);
     let ids = new.iter().map(|row| format!("heal-{}", row.id.short())).collect();
     let took_ms = new.iter().map(milliseconds_of).sum();
-    let Scene { name, unhealed, .. } = scene;
+    let DemoScene { name, unhealed, .. } = scene;
     Ok(SceneTold { name, unhealed, came_out, incidents: new.len(), healed, took_ms, ids })
 }
 
@@ -128,7 +128,7 @@ fn is_healed(row: &IndexedIncident) -> bool {
 }
 
 /// Tells what came of it all, and what to type next.
-fn conclude(stage: &Stage<'_>, told: &[SceneTold], out: &Output) -> Result<Exit, CliError> {
+fn conclude(stage: &DemoProject<'_>, told: &[SceneTold], out: &Output) -> Result<Exit, CliError> {
     let rows = stage.incidents()?;
     let tokens: u64 = rows.iter().map(|row| row.spent().tokens).sum();
     let failed: Vec<&str> =

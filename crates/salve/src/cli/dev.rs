@@ -6,7 +6,6 @@ mod key_filter;
 mod keys;
 
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -14,7 +13,7 @@ use std::sync::mpsc::Sender;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use salve_core::event::Limits;
+use salve_core::event::ResourceLimits;
 use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
@@ -25,7 +24,7 @@ use super::foundation::{Foundation, Purpose};
 use super::heal::here;
 use super::project::{kept, presence};
 use super::serve::{self, PageArgs};
-use super::terminal_reporter::AnswerWay;
+use super::terminal_reporter::{AnswerWay, Colours};
 use super::{CliError, Exit, Output};
 use crate::config::{self, CommandLine, Config, ServerEntry, ServerSettings};
 use crate::heal::inbox::InboxMessage;
@@ -52,7 +51,7 @@ pub(super) struct Args {
     /// Servers of salve.toml or the Procfile to run [default: all]
     #[arg(long, short = 'n', value_name = "NAME", value_parser = server_name)]
     name: Vec<String>,
-    /// Tell what would be done and by which rule, and do nothing
+    /// Say what Salve would do and by which rule, but do nothing
     #[arg(long)]
     observe: bool,
     #[command(flatten)]
@@ -165,8 +164,9 @@ pub(super) fn locate(out: &Output) -> Result<Project, CliError> {
     match Project::locate(out.global().project.as_deref()) {
         // A server needs no project file: where it is started is the project.
         Err(ProjectError::NotFound { .. }) => {
-            let here = std::env::current_dir()
-                .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+            let here = std::env::current_dir().map_err(|error| {
+                CliError::failed("cannot find out the present directory").because(error)
+            })?;
             Ok(Project::at(&here)?)
         }
         located => Ok(located?),
@@ -201,9 +201,9 @@ fn captured(
     let widest = servers.iter().map(|server| server.name.len()).max().unwrap_or_default();
     let several = servers.len() > 1;
     let lines = usize::try_from(config.settings.server.log_lines).unwrap_or(usize::MAX);
-    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
+    let colours = Colours::on(&std::io::stdout());
     let capture = |(at, server): (usize, ServerSettings)| {
-        let style = if coloured {
+        let style = if colours == Colours::Shown {
             Style::new().fg_color(Some(COLOURS[at % COLOURS.len()].into()))
         } else {
             Style::new()
@@ -299,8 +299,8 @@ fn server_plan(
     let text = server.command.to_string();
     let mut env: Vec<(OsString, OsString)> =
         server.env.iter().map(|(name, value)| (name.into(), value.into())).collect();
-    let coloured = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-    if coloured && !server.pty {
+    let colours = Colours::on(&std::io::stdout());
+    if colours == Colours::Shown && !server.pty {
         // A pipe would make it drop its colours, and what it writes is passed on untouched.
         env.extend(["FORCE_COLOR", "CLICOLOR_FORCE"].map(|name| (name.into(), "1".into())));
     }
@@ -341,11 +341,11 @@ fn server_terms(config: &Config) -> ServerTerms {
     let (repair, agent) = (&config.settings.repair, &config.settings.agent);
     let some = |limit: u64| (limit > 0).then_some(limit);
     ServerTerms {
-        limits: Limits {
+        limits: ResourceLimits {
             attempts: Some(u64::from(repair.max_attempts)),
             tokens: some(agent.max_tokens),
             money_micros: some(agent.max_cents.saturating_mul(10_000)),
-            ..Limits::default()
+            ..ResourceLimits::default()
         },
         backoff: repair.base_delay,
         quiet: repair.quiet_period,
@@ -385,7 +385,7 @@ fn end_strays(store: &Store) -> Result<(), CliError> {
 
 impl From<NotGiven> for CliError {
     fn from(error: NotGiven) -> Self {
-        Self::failed("cannot care for this server")
+        Self::failed("cannot look after this server")
             .because(error)
             .hint("stop the other salve, or give this server another name: --name NAME")
     }

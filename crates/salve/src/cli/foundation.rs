@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use salve_core::earned::EarningTerms;
-use salve_core::event::{Actor, Mode};
+use salve_core::event::{Actor, RepairMode};
 use salve_core::scrub::Scrubber;
 use uuid::Uuid;
 
@@ -150,14 +150,18 @@ impl<'o> Foundation<'o> {
             }
             Purpose::Recoveries | Purpose::Steps => None,
         };
-        let has_agent = agents.is_some();
+        let by_agent = match purpose {
+            Purpose::Servers => config.settings.agent.repair,
+            Purpose::Checks | Purpose::Recoveries | Purpose::Steps => agents.is_some(),
+        };
+        let mode = if by_agent { RepairMode::Agent } else { RepairMode::Legacy };
         Ok(RunBase {
             project: self.project.clone(),
             writer: IncidentWriter::new(&self.store, self.scrubber.clone()),
             care: care(self.run)?.telling(self.work.clone()),
             rules: config.fingerprint_rules(),
             remedies: remedies(&self.project, config, Cow::Borrowed(&config.policy)),
-            terms: repair_terms(config, purpose, has_agent, &self.scrubber),
+            terms: repair_terms(config, purpose, mode, &self.scrubber),
             agents,
             inbox: Inbox::default(),
             reporter,
@@ -188,7 +192,7 @@ impl<'o> Foundation<'o> {
         };
         listen(&self.project, &self.store, tell, others)?;
         let person = self.scrubber.scrub(&user_name());
-        let mut watch = control::Watch::new(&self.project, person, &self.scrubber);
+        let mut watch = control::ControlFileWatch::new(&self.project, person, &self.scrubber);
         let sender = inbox.sender();
         // Nobody is left to tell when the run is over.
         let tell = move |text| drop(sender.send(InboxMessage::Note { subject: 0, text }));
@@ -203,22 +207,18 @@ impl<'o> Foundation<'o> {
 pub(super) fn repair_terms(
     config: &Config,
     purpose: Purpose,
-    has_agent: bool,
+    mode: RepairMode,
     scrubber: &Scrubber,
 ) -> RepairTerms {
     let (heal, agent, repair) =
         (&config.settings.heal, &config.settings.agent, &config.settings.repair);
-    let by_agent = match purpose {
-        Purpose::Servers => agent.repair,
-        Purpose::Checks | Purpose::Recoveries | Purpose::Steps => has_agent,
-    };
     let days = match purpose {
         Purpose::Servers => config.settings.server.crash_log_days,
         Purpose::Checks | Purpose::Recoveries | Purpose::Steps => heal.attempt_days,
     };
     RepairTerms {
         person: scrubber.scrub(&user_name()),
-        mode: if by_agent { Mode::Agent } else { Mode::Legacy },
+        mode,
         engage: agent.engage_timeout,
         write: agent.write_timeout,
         max_files: repair.max_files,

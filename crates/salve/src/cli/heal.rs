@@ -4,11 +4,10 @@ mod summary;
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Limits, Proof, SubjectKind};
+use salve_core::event::{Proof, ResourceLimits, SubjectKind};
 use signal_hook::consts::SIGINT;
 
 use self::summary::{EndedCheck, summary};
@@ -18,6 +17,7 @@ use super::dev::locate;
 use super::events::visible;
 use super::foundation::{Foundation, Purpose};
 use super::project::kept;
+use super::terminal_reporter::Colours;
 use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
@@ -40,7 +40,7 @@ pub(super) struct Args {
     checks: Vec<String>,
     #[arg(long, value_name = "AGENT", help = agent_help("Agent for this run", ""))]
     agent: Option<String>,
-    /// Tell what would be done and by which rule, and do nothing
+    /// Say what Salve would do and by which rule, but do nothing
     #[arg(long)]
     observe: bool,
     /// Command of the check
@@ -288,7 +288,7 @@ pub(super) fn plan(
         // tells whose doing it is, should a check fail of that alone.
         env.extend([("CI".into(), "1".into()), (SETS_CI.into(), "1".into())]);
     }
-    if std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none() {
+    if Colours::on(&std::io::stdout()) == Colours::Shown {
         // A pipe would make it drop its colours, and what it writes is passed on untouched.
         env.extend(["FORCE_COLOR", "CLICOLOR_FORCE"].map(|name| (name.into(), "1".into())));
     }
@@ -320,10 +320,10 @@ fn check_terms(config: &Config) -> CheckTerms {
     let some = |limit: u64| (limit > 0).then_some(limit);
     CheckTerms {
         limits: incident_limits(config),
-        run_limits: Limits {
+        run_limits: ResourceLimits {
             tokens: some(heal.run_max_tokens),
             money_micros: some(heal.run_max_cents.saturating_mul(10_000)),
-            ..Limits::default()
+            ..ResourceLimits::default()
         },
         reruns: heal.reruns,
         proof: heal.proof,
@@ -333,13 +333,13 @@ fn check_terms(config: &Config) -> CheckTerms {
 }
 
 /// Returns what one incident of a check, or of a loop's tests, may spend.
-pub(super) fn incident_limits(config: &Config) -> Limits {
+pub(super) fn incident_limits(config: &Config) -> ResourceLimits {
     let (heal, agent) = (&config.settings.heal, &config.settings.agent);
     let some = |limit: u64| (limit > 0).then_some(limit);
-    Limits {
+    ResourceLimits {
         attempts: Some(u64::from(heal.max_attempts)),
         tokens: some(heal.max_tokens),
         money_micros: some(agent.max_cents.saturating_mul(10_000)),
-        ..Limits::default()
+        ..ResourceLimits::default()
     }
 }

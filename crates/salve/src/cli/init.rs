@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::atomic::{self, Made};
+use crate::atomic::{self, FileMade};
 use crate::detect::{self, Findings};
 use crate::project::Project;
 use crate::register::{
@@ -39,7 +39,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     if args.agent.is_empty() {
         return init(&args, project.root(), out);
     }
-    let mode = if args.dry_run { Mode::Show } else { Mode::Write };
+    let mode = if args.dry_run { InitMode::Show } else { InitMode::Write };
     for client in &args.agent {
         let places = Places::here(project.root());
         let plan = register::plan(*client, args.scope, &places, Wish::Add)?;
@@ -53,7 +53,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 
 /// Whether files are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mode {
+pub(super) enum InitMode {
     /// They are.
     Write,
     /// What would be written is shown.
@@ -64,12 +64,12 @@ pub(super) enum Mode {
 pub(super) fn carry_out(
     client: Client,
     plan: &RegistrationPlan,
-    mode: Mode,
+    mode: InitMode,
     out: &Output,
 ) -> Result<(), CliError> {
     let done = match mode {
-        Mode::Write => Some(plan.apply()?),
-        Mode::Show => None,
+        InitMode::Write => Some(plan.apply()?),
+        InitMode::Show => None,
     };
     let path = plan.path.display().to_string();
     let (word, copy) = match (&done, plan.is_done()) {
@@ -121,7 +121,7 @@ fn init(args: &Args, root: &Path, out: &Output) -> Result<Exit, CliError> {
     let text = detect::settings_text(&findings);
     let ignores = detect::missing_ignores(root);
     if !args.dry_run {
-        if let Made::Existed = atomic::write_new(&root.join("salve.toml"), &text)? {
+        if let FileMade::Existed = atomic::write_new(&root.join("salve.toml"), &text)? {
             return Err(CliError::usage("there is a salve.toml already"));
         }
         crate::project::keep_out_of_git(root);

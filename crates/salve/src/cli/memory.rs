@@ -41,7 +41,7 @@ enum MemoryCommand {
     Stats(stats::Args),
     /// Write everything that is known as JSON lines
     Export(share::ExportArgs),
-    /// Take in what `export` wrote; twice is as good as once
+    /// Import what `export` wrote; importing it twice changes nothing
     Import(share::ImportArgs),
 }
 
@@ -152,7 +152,7 @@ impl<'a> MemoryCommandContext<'a> {
         Learned::new(store, &self.scrubber, self.rules())
     }
 
-    /// Writes the shared files anew after a change of the project's memory.
+    /// Writes the shared files again after a change of the project's memory.
     fn sync(&self, store: &Store, whose: Whose) -> Result<(), CliError> {
         if !whose.user {
             self.tell(&self.learned(store).sync()?);

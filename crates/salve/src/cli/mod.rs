@@ -19,6 +19,7 @@ mod fingerprint;
 mod foundation;
 mod gate;
 mod heal;
+mod help_groups;
 mod hook;
 mod incidents;
 mod init;
@@ -56,7 +57,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches as _, Parser, Subcommand};
 use salve_core::event::{PersonOrder, ServerOrder};
 
 pub use error::{CliError, Exit};
@@ -87,7 +88,7 @@ pub struct Global {
     /// Print facts as JSON
     #[arg(long, global = true)]
     pub json: bool,
-    /// Print only what was asked for, and errors
+    /// Print only what you asked for, what needs you, and errors
     #[arg(long, short, global = true)]
     pub quiet: bool,
     /// Project directory [default: the nearest parent with salve.toml, salve.json, .salve or .git]
@@ -104,15 +105,15 @@ pub struct Global {
 enum KeptCommand {
     /// Run dev servers and heal them
     Dev(dev::Args),
-    /// Run checks (tests, types, lint, build) and heal them until they are green
+    /// Run checks (tests, types, lint, build) and heal them
     Heal(heal::Args),
-    /// Let an agent work on a check, turn by turn, until it is green or gets nowhere
+    /// Let agents work turn by turn until a check or a task is done
     Loop(iterate::Args),
-    /// Run the steps of a job, each wrapped in self-healing, in a workspace of their own
+    /// Run the steps of a job in a workspace of their own, and heal them
     Run(job::run::Args),
-    /// Stand in front of an MCP server and keep it alive
+    /// Run an MCP server behind a proxy that keeps it alive
     Proxy(proxy::Args),
-    /// Run one command and heal what keeps it from working, as far as that is safe
+    /// Run one command, heal what stops it, repeat it if that is safe
     Call(call::Args),
     /// Run or check a skill: steps in YAML that call tools
     Skill(skill::Args),
@@ -120,63 +121,63 @@ enum KeptCommand {
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// See Salve heal real failures in a scratch project, in about a minute
+    /// Watch Salve heal real failures in a scratch project
     Demo(demo::Args),
     #[command(flatten)]
     Kept(KeptCommand),
-    /// Put a job into the queue, for a worker to run
+    /// Put a job into the queue for a worker
     Submit(job::submit::Args),
     /// Run the jobs of the queue
     Worker(job::worker::Args),
-    /// List the runs of jobs, and those that failed for good
+    /// List the runs of jobs, and the jobs that failed for good
     Jobs(job::list::Args),
-    /// Order a job to pause, resume, cancel, retry, reset, or go on from a step
+    /// Pause, resume, cancel, retry, reset or rewind a job
     Control(job::control::Args),
-    /// Print the figures of all jobs and incidents, as Prometheus reads them
+    /// Print figures of jobs and incidents for Prometheus
     Metrics(job::metrics::Args),
-    /// Say why a tool fails and where it is written, and apply a patch that you approve
+    /// Say why a tool fails and where it is written, and patch it
     Debug(debug::Args),
-    /// Start a server that another salve cares for
+    /// Start a server of a running `salve dev`
     Start(servers::Args),
-    /// Stop a server that another salve cares for
+    /// Stop a server of a running `salve dev`
     Stop(servers::Args),
-    /// Stop a server that another salve cares for and start it again
+    /// Restart a server of a running `salve dev`
     Restart(servers::Args),
     /// Show what servers wrote, without their secrets
     Logs(logs::Args),
-    /// Tell what a failure is: its signature, class and key line
+    /// Identify a failure: its signature, class and key line
     Fingerprint(fingerprint::Args),
     /// Copy stdin to stdout without the secrets in it
     Scrub(scrub::Args),
-    /// Say whether a recovery command may run, and which rule says so
+    /// Say whether a command may run unattended, and by which rule
     Gate(gate::Args),
     /// Show the journal's events
     Events(events::Args),
     /// Look up, teach and manage known remedies
     Memory(memory::Args),
-    /// List, show, forget and try the mistakes in calling tools that were learned
+    /// List, show, test and forget learned mistakes in tool calls
     Patterns(patterns::Args),
     /// Show, check and accept settings
     Config(config::Args),
-    /// Check this machine and say how to mend what is wrong
+    /// Check this machine and say how to fix what is wrong
     Doctor(doctor::Args),
-    /// Find the dev servers of this project and write salve.toml, or register with an agent
+    /// Find dev servers and write salve.toml, or set up an agent
     Init(init::Args),
-    /// Show this project, or several, on a page in the browser
+    /// Show projects on a page in the browser
     Serve(serve::Args),
     /// Show the state of this project on one screen
     Status(status::Args),
     /// List the servers of this project, or of all your projects
     Ps(ps::Args),
-    /// List the incidents of this project, whatever fell ill
+    /// List the incidents of this project
     Incidents(incidents::Args),
-    /// Show one incident's story and what to do next, or one run of a job
+    /// Show the story of an incident or of a job's run
     Show(show::Args),
     /// Say yes to what an incident asks
     Approve(answer::AnswerArgs),
     /// Say no to what an incident asks
     Reject(answer::RejectArgs),
-    /// Say that an incident is settled
+    /// Say that you settled what an incident is about
     Resolve(answer::ResolveArgs),
     /// Say yes to what the recovery of a loop asks
     #[command(hide = true)]
@@ -189,27 +190,27 @@ enum Command {
     ResolveRecovery(answer::RecoveryAnswerArgs),
     /// Try an incident again, within its budget
     Retry(answer::To),
-    /// Let an incident or a loop start nothing new until resumed
+    /// Let an incident or a loop begin nothing new until you resume it
     Pause(answer::Steer),
-    /// Let a paused incident or loop go on, or go on with a job
+    /// Continue a paused incident or loop, or a job
     Resume(answer::Steer),
-    /// Call an incident off and undo what is unproven, or stop a loop
+    /// Call off an incident and undo what is unproven, or stop a loop
     Abort(answer::Steer),
     /// Grant an incident more attempts, tokens or time
     Refill(answer::RefillArgs),
-    /// List what may run unattended and what asks, and accept what commands earned
+    /// List what runs unattended and what asks; accept earned rules
     Rules(rules::Args),
-    /// Try the ways in which Salve tells others what happens
+    /// Test webhooks and desktop notices
     Notify(notify::Args),
-    /// Tell Salve of an issue, or show what is open
+    /// Tell Salve about an issue, or list the open ones
     Report(report::Args),
     /// Say what an error is, and which rule says so
     Explain(explain::Args),
-    /// Answer an agent's hooks: explain failed calls, refuse what harms others
+    /// Answer an agent's hooks: explain failures, refuse harmful calls
     Hook(hook::Args),
-    /// Serve the repair tools to an agent over the Model Context Protocol
+    /// Serve the repair tools to an agent over MCP
     Mcp(mcp::Args),
-    /// Give the files back as they were before a repair
+    /// Restore the files to how they were before a repair
     Undo(undo::Args),
     /// Print a shell completion script
     Completions(completions::Args),
@@ -248,7 +249,8 @@ fn is_kept(args: impl Iterator<Item = OsString>) -> bool {
 }
 
 fn run_from(args: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(args) {
+    let parsed = help_groups::grouped(Cli::command()).try_get_matches_from(args);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(mut error) => {
             suggest_nearest(&mut error);

@@ -55,7 +55,7 @@ pub(super) fn tell_rekeyed(rekeyed: Result<usize, LearnedError>, out: &Output) {
         // Where nothing can be written, whoever can does it.
         Err(LearnedError::Store(StoreError::ReadOnly { .. } | StoreError::Denied { .. })) => {}
         Err(error) => {
-            out.remark(format_args!("memory was not brought up to the tables in force: {error}"));
+            out.remark(format_args!("memory could not be updated to the tables in force: {error}"));
         }
     }
 }

@@ -112,8 +112,9 @@ fn name(args: &Args) -> String {
 }
 
 fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
-    let here = std::env::current_dir()
-        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let here = std::env::current_dir().map_err(|error| {
+        CliError::failed("cannot find out the present directory").because(error)
+    })?;
     let global = out.global().clone();
     let plan = ProxyPlan {
         name: name(args),

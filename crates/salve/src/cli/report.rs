@@ -34,7 +34,7 @@ pub(super) struct Args {
 /// What `--json` prints of an issue.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct ReportedIssue {
+struct IssueRow {
     version: u32,
     issue_id: IssueId,
     standing: &'static str,
@@ -59,7 +59,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 
 fn tell(issue_id: IssueId, standing: &'static str, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
-        out.fact(&ReportedIssue { version: 1, issue_id, standing })?;
+        out.fact(&IssueRow { version: 1, issue_id, standing })?;
         return Ok(Exit::Well);
     }
     let green = Style::new().fg_color(Some(AnsiColor::Green.into()));

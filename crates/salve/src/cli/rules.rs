@@ -27,9 +27,23 @@ enum RulesCommand {
     /// List every rule [default]
     List,
     /// Let a command that has proven itself run unattended from now on
-    Accept(RuleChoice),
+    Accept(AcceptChoice),
     /// Let a command that was accepted ask again
     Withdraw(RuleChoice),
+}
+
+/// Which rules are accepted, and by whom.
+#[derive(Debug, clap::Args)]
+struct AcceptChoice {
+    /// The rule's id, as `salve rules` shows it; its first digits will do
+    #[arg(required_unless_present = "before_seals")]
+    id: Option<String>,
+    /// Accept once more all rules that were accepted before Salve sealed such words
+    #[arg(long, conflicts_with = "id")]
+    before_seals: bool,
+    /// Who speaks [default: git's user.name, or the login]
+    #[arg(long = "as", value_name = "NAME", env = "SALVE_USER")]
+    name: Option<String>,
 }
 
 /// Which rule is meant, and by whom.
@@ -46,17 +60,41 @@ struct RuleChoice {
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     match args.command {
         None | Some(RulesCommand::List) => list::run(out),
-        Some(RulesCommand::Accept(which)) => accept(&which, out),
+        Some(RulesCommand::Accept(which)) => accept_chosen(&which, out),
         Some(RulesCommand::Withdraw(which)) => withdraw(&which, out),
     }
 }
 
-fn accept(which: &RuleChoice, out: &Output) -> Result<Exit, CliError> {
+fn accept_chosen(which: &AcceptChoice, out: &Output) -> Result<Exit, CliError> {
     refuse_agents("accept a rule")?;
-    let (store, terms) = (project::open_store(out)?, terms(out)?);
+    let store = project::open_store(out)?;
     let earned = earned::load(store.journal())?;
-    let rule = find(&earned, &which.id)?;
-    let (id, now) = (rule.key.short(), Timestamp::now());
+    let name = which.name.as_deref();
+    if let Some(id) = &which.id {
+        return accept(find(&earned, id)?, name, &store, out);
+    }
+    let (terms, now) = (terms(out)?, Timestamp::now());
+    let is_open = |rule: &&EarnedRule| {
+        rule.word_before_seals().is_some() && rule.standing(terms, now) == RuleStanding::Proposed
+    };
+    let open: Vec<&EarnedRule> = earned.rules().filter(is_open).collect();
+    if open.is_empty() {
+        return Err(CliError::failed("no rule waits to be accepted once more").hint("salve rules"));
+    }
+    for rule in open {
+        accept(rule, name, &store, out)?;
+    }
+    Ok(Exit::Well)
+}
+
+/// Accepts a rule, if it has earned that.
+fn accept(
+    rule: &EarnedRule,
+    name: Option<&str>,
+    store: &Store,
+    out: &Output,
+) -> Result<Exit, CliError> {
+    let (terms, id, now) = (terms(out)?, rule.key.short(), Timestamp::now());
     match rule.standing(terms, now) {
         RuleStanding::Proposed => {}
         RuleStanding::Allowed { .. } => {
@@ -72,7 +110,7 @@ fn accept(which: &RuleChoice, out: &Output) -> Result<Exit, CliError> {
     if !out.json() {
         evidence(&mut out.stdout(), rule)?;
     }
-    say(which, &store, Event::Rule(RuleEvent::Accepted(rule.key)))?;
+    say(name, store, Event::Rule(RuleEvent::Accepted(rule.key)))?;
     told(
         rule,
         out,
@@ -89,14 +127,14 @@ fn withdraw(which: &RuleChoice, out: &Output) -> Result<Exit, CliError> {
         let id = rule.key.short();
         return Err(CliError::failed(format!("rule {id} is not accepted")).hint("salve rules"));
     }
-    say(which, &store, Event::Rule(RuleEvent::Withdrawn(rule.key)))?;
+    say(which.name.as_deref(), &store, Event::Rule(RuleEvent::Withdrawn(rule.key)))?;
     told(rule, out, "withdrawn; the command asks again".to_owned())
 }
 
 /// Writes what a person said about a rule.
-fn say(which: &RuleChoice, store: &Store, event: Event) -> Result<(), CliError> {
+fn say(name: Option<&str>, store: &Store, event: Event) -> Result<(), CliError> {
     let scrubber = project::scrubber();
-    let by = Actor::Person { name: speaker(which.name.as_deref(), store, &scrubber) };
+    let by = Actor::Person { name: speaker(name, store, &scrubber) };
     let draft = Draft { at: Timestamp::now(), by, incident: None, event };
     store.journal().append(draft)?;
     Ok(())

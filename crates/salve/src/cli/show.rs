@@ -8,8 +8,8 @@ use jiff::tz::TimeZone;
 use salve_core::event::SubjectKind;
 use salve_core::id::IncidentId;
 use salve_core::repair::{
-    AgentPart, Ask, IncidentStory, RepairStanding, RepairState, Scene, Size, TimelineEntry,
-    incident_uri,
+    AgentPart, IncidentStory, OpenQuestion, RepairScene, RepairStanding, RepairState, Size,
+    TimelineEntry, incident_uri,
 };
 use salve_core::view::IncidentView;
 
@@ -51,7 +51,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         CliError::failed(format!("incident {} cannot be read", id.short())).because(error)
     })?;
     let deserted = deserted(&view, &project::scrubber());
-    let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
+    let scene = RepairScene { deserted: deserted.as_slice(), ..RepairScene::default() };
     let story = IncidentStory::of(&view, &scene);
     if out.json() {
         out.fact(&story)?;
@@ -143,7 +143,7 @@ fn print_diffs(to: &mut impl Write, store: &Store, id: IncidentId) -> Result<(),
     let scrubber = project::scrubber();
     let kept = Workspace::open(store.project())?;
     let mut shown = false;
-    for AttemptChange { before, after } in kept.attempt_changes(id)? {
+    for AttemptChange { before, after } in kept.attempts().changes(id)? {
         let (Some(before), Some(after)) = (kept.load(before)?, kept.load(after)?) else { continue };
         let patch = kept.diff(&before, &after)?;
         let attempt = before.name().attempt;
@@ -228,7 +228,7 @@ fn print_next(
     }
 }
 
-fn print_question(to: &mut impl Write, ask: &Ask, id: &str) -> io::Result<()> {
+fn print_question(to: &mut impl Write, ask: &OpenQuestion, id: &str) -> io::Result<()> {
     let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
     let number = ask.number;
     writeln!(to, "  {red}needs you{red:#}  question {number}: {}", visible(&ask.why))?;

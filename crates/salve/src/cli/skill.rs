@@ -136,8 +136,9 @@ fn run_skill(args: &RunArgs, out: &Output) -> Result<Exit, CliError> {
 fn tools(healer: CallHealer, out: &Output) -> Result<(SkillTools, Scrubber), CliError> {
     let config = config::in_force(out)?;
     let scrubber = foundation::scrubber(&config)?;
-    let here = std::env::current_dir()
-        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let here = std::env::current_dir().map_err(|error| {
+        CliError::failed("cannot find out the present directory").because(error)
+    })?;
     let project = Project::locate(out.global().project.as_deref()).ok();
     let dir = project.map_or(here, |project| project.root().to_owned());
     let salve = std::env::current_exe()

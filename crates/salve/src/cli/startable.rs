@@ -7,13 +7,13 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use salve_core::event::Exit as ProcessExit;
+use salve_core::event::ProcessExit;
 use salve_core::fingerprint::{FingerprintRules, Hints};
 use salve_core::playbook::ObservedFailure;
 
 use super::CliError;
 use crate::config::Config;
-use crate::playbook::{Ask, diagnose};
+use crate::playbook::{FailedSubject, diagnose};
 use crate::process::find_program;
 use crate::sandbox::Sandbox;
 
@@ -50,7 +50,14 @@ pub(super) fn check(words: &[OsString], root: &Path, config: &Config) -> Result<
     let exit = ProcessExit::Code(127);
     let seen = ObservedFailure { fingerprint: &fingerprint, exit: &exit, output: &output };
     let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
-    let ask = Ask { root, dir: root, command: &command, env: &[], run: None, sandbox: &sandbox };
+    let ask = FailedSubject {
+        root,
+        dir: root,
+        command: &command,
+        env: &[],
+        run: None,
+        sandbox: &sandbox,
+    };
     let found = diagnose(&ask, &seen, &super::project::scrubber());
     if found.rule.as_deref().is_some_and(|rule| rule != NO_SUCH_PROGRAM) {
         return Ok(());

@@ -20,7 +20,7 @@ use crate::config::{self, Sources};
 use crate::heal::{control, earned};
 use crate::project::Project;
 use crate::reading::known_loops;
-use crate::store::{Counts, Store, Stream};
+use crate::store::{MemorySize, Store, Stream};
 
 /// How many incidents are looked at, newest first.
 const RECENT: usize = 50;
@@ -43,7 +43,7 @@ struct StatusReport {
     config: SettingsSummary,
     events: u64,
     last_event: Option<Timestamp>,
-    memory: Counts,
+    memory: MemorySize,
     /// Who paused all healing, if it is paused.
     paused_by: Option<String>,
     servers: Vec<ServerLine>,
@@ -131,7 +131,7 @@ fn look(project: &Project, out: &Output) -> Result<StatusReport, CliError> {
         config,
         events: 0,
         last_event: None,
-        memory: Counts::default(),
+        memory: MemorySize::default(),
         paused_by: None,
         servers: Vec::new(),
         loops: Vec::new(),
@@ -243,7 +243,7 @@ fn print(to: &mut impl Write, report: &StatusReport) -> std::io::Result<()> {
             writeln!(to, "  journal    {events}, last {}", ago(at))?
         }
     }
-    let Counts { failures, remedies, proven, .. } = report.memory;
+    let MemorySize { failures, remedies, proven, .. } = report.memory;
     match failures {
         0 => writeln!(to, "  memory     empty; `salve memory learn` teaches it")?,
         _ => {
@@ -315,8 +315,8 @@ mod tests {
     use jiff::ToSpan;
     use salve_core::class::Class;
     use salve_core::event::{
-        Acted, Actor, AtALoss, Draft, Event, IncidentEvent, IncidentPolicy, Limits, Mode,
-        OnFailure, Process, Repeat, Subject, Symptom,
+        Acted, Actor, AtALoss, Draft, Event, IncidentEvent, IncidentPolicy, OnFailure, Process,
+        RepairMode, Repeat, ResourceLimits, Subject, Symptom,
     };
     use salve_core::id::{IncidentId, Signature};
     use salve_core::incident::{Awaited, IncidentMove};
@@ -333,10 +333,10 @@ mod tests {
         };
         let policy = IncidentPolicy {
             person: Scrubbed::literal("kim"),
-            mode: Mode::Legacy,
+            mode: RepairMode::Legacy,
             listener: None,
             starts: None,
-            limits: Limits { attempts: Some(3), ..Limits::default() },
+            limits: ResourceLimits { attempts: Some(3), ..ResourceLimits::default() },
             backoff_ms: 0,
             engage_ms: 0,
             write_ms: 0,

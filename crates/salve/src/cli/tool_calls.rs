@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use salve_core::event::Entry;
+use salve_core::event::{Entry, RepairMode};
 use salve_core::incident::Incident;
 use uuid::Uuid;
 
@@ -52,8 +52,9 @@ fn heal(
 ) -> Result<(), CliError> {
     let config = super::config::in_force(out)?;
     let scrubber = foundation::scrubber(&config)?;
-    let dir = std::env::current_dir()
-        .map_err(|error| CliError::failed("cannot tell where this is").because(error))?;
+    let dir = std::env::current_dir().map_err(|error| {
+        CliError::failed("cannot find out the present directory").because(error)
+    })?;
     let project = Project::locate(out.global().project.as_deref()).ok();
     // Outside of any project, the user's own store takes the journal.
     let keeps = project.clone().or_else(|| dirs::data().map(Project::of_user));
@@ -71,7 +72,12 @@ fn heal(
         care: care.clone(),
         rules: config.fingerprint_rules(),
         remedies,
-        terms: foundation::repair_terms(&config, Purpose::Recoveries, false, &scrubber),
+        terms: foundation::repair_terms(
+            &config,
+            Purpose::Recoveries,
+            RepairMode::Legacy,
+            &scrubber,
+        ),
         agents: None,
         inbox: Inbox::default(),
         reporter: &mut reporter,

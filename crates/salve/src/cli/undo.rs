@@ -24,10 +24,10 @@ pub(super) struct Args {
     /// Undo only this attempt [default: the whole repair]
     #[arg(long, value_name = "N")]
     attempt: Option<u32>,
-    /// Undo files too that were changed again since; their present state is kept
+    /// Also undo files that have changed since; Salve keeps their present state
     #[arg(long)]
     force: bool,
-    /// Take the last undoing back
+    /// Take the last undo back
     #[arg(long)]
     back: bool,
 }
@@ -110,7 +110,7 @@ fn tell(id: IncidentId, args: &Args, done: &RestoreSummary, out: &Output) -> Res
     }
     let mut to = out.stdout();
     if done.kept.is_none() {
-        writeln!(to, "nothing to undo: the files are as they were")?;
+        writeln!(to, "nothing to undo: the files are as they were before")?;
         return Ok(());
     }
     let verb = if args.back { "back again" } else { "undone" };

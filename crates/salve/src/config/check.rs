@@ -4,10 +4,10 @@ use serde_json::Value as Json;
 
 use super::parse::MOST_PROBLEMS;
 use super::problem::{ConfigProblem, nearest, shown};
-use super::tree::{Node, Value, ValueOrigin};
+use super::tree::{SettingNode, Value, ValueOrigin};
 
 /// Returns what is wrong with `node`, which stands at `path`, by `schema`.
-pub(super) fn check(schema: &Json, node: &Node, path: &str) -> Vec<ConfigProblem> {
+pub(super) fn check(schema: &Json, node: &SettingNode, path: &str) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     walk(schema, node, path, &mut problems);
     problems.truncate(MOST_PROBLEMS);
@@ -15,7 +15,7 @@ pub(super) fn check(schema: &Json, node: &Node, path: &str) -> Vec<ConfigProblem
     problems
 }
 
-fn walk(schema: &Json, node: &Node, path: &str, problems: &mut Vec<ConfigProblem>) {
+fn walk(schema: &Json, node: &SettingNode, path: &str, problems: &mut Vec<ConfigProblem>) {
     // A hostile file may have a million mistakes; nobody reads more than the first few.
     if problems.len() >= MOST_PROBLEMS {
         return;
@@ -45,7 +45,7 @@ fn walk(schema: &Json, node: &Node, path: &str, problems: &mut Vec<ConfigProblem
     }
 }
 
-fn walk_table(schema: &Json, node: &Node, path: &str, problems: &mut Vec<ConfigProblem>) {
+fn walk_table(schema: &Json, node: &SettingNode, path: &str, problems: &mut Vec<ConfigProblem>) {
     let Value::Table(table) = &node.value else { return };
     let known = schema.get("properties").and_then(Json::as_object);
     for (name, entry) in table {

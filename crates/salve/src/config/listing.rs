@@ -4,7 +4,7 @@ use salve_core::scrub::Scrubber;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::tree::{Node, TextPosition};
+use super::tree::{SettingNode, TextPosition};
 use super::{Config, keys};
 
 /// One setting, its value without secrets, and where it was written.
@@ -25,7 +25,7 @@ pub struct SettingRow {
 }
 
 impl SettingRow {
-    fn of(key: &'static str, node: Option<&Node>, scrubber: &Scrubber) -> Self {
+    fn of(key: &'static str, node: Option<&SettingNode>, scrubber: &Scrubber) -> Self {
         let place: Option<TextPosition> = node.and_then(|node| node.origin.place());
         let default = node.is_some_and(|node| node.origin.layer() == "default");
         Self {

@@ -177,7 +177,7 @@ impl<'s> LiveSettings<'s> {
                 Ruling::Apply => self.apply(new, at)?,
                 Ruling::Wait(strict) => {
                     let mut files = new.files.clone();
-                    rules::restrain(&mut files, &strict, &self.scrubber);
+                    rules::tighten_to(&mut files, &strict, &self.scrubber);
                     match finish(files, new.content, &self.sources) {
                         Ok(held) => self.wait(new, held, at)?,
                         Err(error) => return self.reject(error, at),
@@ -344,7 +344,7 @@ pub fn in_force(
         Ruling::Apply => Ok((config, None)),
         Ruling::Wait(strict) => {
             let (mut files, content) = (config.files, config.content);
-            rules::restrain(&mut files, &strict, scrubber);
+            rules::tighten_to(&mut files, &strict, scrubber);
             Ok((finish(files, content, sources)?, Some(content)))
         }
     }

@@ -6,7 +6,7 @@ use std::sync::{Arc, LazyLock};
 use salve_core::event::Digest;
 use salve_core::fingerprint::FingerprintRules;
 use salve_core::gate::GatePolicy;
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubber};
 
 use super::check::check;
 use super::parse;
@@ -14,7 +14,7 @@ use super::problem::ConfigProblem;
 use super::read::{self, SettingsReadError};
 use super::schema::schema;
 use super::settings::Settings;
-use super::tree::{Layer, Node, SettingsText};
+use super::tree::{Layer, SettingNode, SettingsText};
 use super::valid::{self, Valid};
 use super::words::{self, Environment};
 use crate::dirs;
@@ -23,10 +23,10 @@ use crate::project::Project;
 /// The shipped file that holds every default.
 pub const DEFAULTS: &str = include_str!("../../data/defaults.toml");
 
-static DEFAULT_TREE: LazyLock<Result<Node, Vec<ConfigProblem>>> =
+static DEFAULT_TREE: LazyLock<Result<SettingNode, Vec<ConfigProblem>>> =
     LazyLock::new(|| parse::toml(&SettingsText::new(Layer::Default, "default", DEFAULTS)));
 
-pub fn defaults() -> Result<Node, LoadError> {
+pub fn defaults() -> Result<SettingNode, LoadError> {
     DEFAULT_TREE.clone().map_err(LoadError::Invalid)
 }
 
@@ -115,9 +115,9 @@ fn list(problems: &[ConfigProblem]) -> String {
 pub struct Config {
     pub settings: Settings,
     /// All layers, merged.
-    pub tree: Node,
+    pub tree: SettingNode,
     /// The defaults and the files, merged: what anyone who can write here can change.
-    pub files: Node,
+    pub files: SettingNode,
     /// The hash of the files' exact contents.
     pub content: Digest,
     /// What the gate goes by, made from the recovery section.
@@ -135,7 +135,7 @@ impl Config {
     /// Comparing rules takes longer than loading them, so it is done when someone wants to know.
     pub fn warnings(&self) -> Vec<ConfigProblem> {
         // These marks are shown and never kept or compared, so any key serves.
-        let scrubber = Scrubber::new(Key::new([0; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([0; 32]));
         let remarks = valid::remarks(&self.policy, &self.tree, &scrubber);
         self.odd.iter().cloned().chain(remarks).collect()
     }
@@ -208,10 +208,14 @@ fn assemble(texts: &[Text], sources: &Sources) -> Result<Config, LoadError> {
 }
 
 /// Lays the environment and the flags over the files' settings and makes them typed.
-pub(super) fn finish(files: Node, content: Digest, sources: &Sources) -> Result<Config, LoadError> {
+pub(super) fn finish(
+    files: SettingNode,
+    content: Digest,
+    sources: &Sources,
+) -> Result<Config, LoadError> {
     let mut tree = files.clone();
     let (mut odd, mut problems) = (Vec::new(), Vec::new());
-    let nothing = Node::empty(tree.origin.clone());
+    let nothing = SettingNode::empty(tree.origin.clone());
     let environment = sources.environment.layer(nothing.clone()).and_then(|(layer, misspelt)| {
         odd = misspelt;
         checked(layer)
@@ -236,7 +240,7 @@ impl Text {
         self.path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("json"))
     }
 
-    fn parse(&self) -> Result<Node, Vec<ConfigProblem>> {
+    fn parse(&self) -> Result<SettingNode, Vec<ConfigProblem>> {
         let file = SettingsText::new(self.layer, &self.shown, &self.text);
         let mut node = if self.is_json() { parse::json(&file)? } else { parse::toml(&file)? };
         let problems = check(schema(), &node, "");
@@ -245,7 +249,7 @@ impl Text {
     }
 }
 
-fn checked(layer: Node) -> Result<Node, Vec<ConfigProblem>> {
+fn checked(layer: SettingNode) -> Result<SettingNode, Vec<ConfigProblem>> {
     let problems = check(schema(), &layer, "");
     if problems.is_empty() { Ok(layer) } else { Err(problems) }
 }

@@ -49,7 +49,7 @@ pub use proxy::ProxySettings;
 pub use read::{SettingsReadError, read, read_from};
 pub use runtime::AgentRuntime;
 pub use sandbox::{Network, SandboxMode, SandboxSettings};
-pub use schema::{Key, keys, with_defaults};
+pub use schema::{SettingKey, keys, with_defaults};
 pub use servers::{HealthEntry, HealthSettings, ServerDefaults, ServerEntry, ServerSettings};
 pub use settings::*;
 pub use tools::{CallEntry, HealRuleEntry, ToolEntry, WaitFor};
@@ -58,14 +58,14 @@ pub use words::{Environment, unknown_key};
 use tree::{Layer, SettingsText};
 
 /// Reads TOML as a project's settings file; made for fuzzing, it must never panic.
-pub fn parse_toml(text: &str) -> Result<tree::Node, Vec<ConfigProblem>> {
+pub fn parse_toml(text: &str) -> Result<tree::SettingNode, Vec<ConfigProblem>> {
     let node = parse::toml(&SettingsText::new(Layer::Project, "salve.toml", text))?;
     let problems = check::check(schema::schema(), &node, "");
     if problems.is_empty() { Ok(node) } else { Err(problems) }
 }
 
 /// Reads JSON as a project's settings file; made for fuzzing, it must never panic.
-pub fn parse_json(text: &str) -> Result<tree::Node, Vec<ConfigProblem>> {
+pub fn parse_json(text: &str) -> Result<tree::SettingNode, Vec<ConfigProblem>> {
     let node = parse::json(&SettingsText::new(Layer::Project, "salve.json", text))?;
     let problems = check::check(schema::schema(), &node, "");
     if problems.is_empty() { Ok(node) } else { Err(problems) }

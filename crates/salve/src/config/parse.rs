@@ -11,18 +11,18 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::problem::{ConfigProblem, shown};
-use super::tree::{Entry, Node, SettingsTable, SettingsText, Value, ValueOrigin};
+use super::tree::{SettingEntry, SettingNode, SettingsTable, SettingsText, Value, ValueOrigin};
 
 /// The most problems reported at once.
 pub(super) const MOST_PROBLEMS: usize = 20;
 
 /// Reads a file as TOML.
-pub(super) fn toml(file: &Arc<SettingsText>) -> Result<Node, Vec<ConfigProblem>> {
+pub(super) fn toml(file: &Arc<SettingsText>) -> Result<SettingNode, Vec<ConfigProblem>> {
     SettingsReader { file, problems: Vec::new() }.toml()
 }
 
 /// Reads a file as JSON.
-pub(super) fn json(file: &Arc<SettingsText>) -> Result<Node, Vec<ConfigProblem>> {
+pub(super) fn json(file: &Arc<SettingsText>) -> Result<SettingNode, Vec<ConfigProblem>> {
     SettingsReader { file, problems: Vec::new() }.json()
 }
 
@@ -32,7 +32,7 @@ struct SettingsReader<'a> {
 }
 
 impl SettingsReader<'_> {
-    fn toml(mut self) -> Result<Node, Vec<ConfigProblem>> {
+    fn toml(mut self) -> Result<SettingNode, Vec<ConfigProblem>> {
         let (table, errors) = DeTable::parse_recoverable(self.file.text());
         for error in errors.iter().take(MOST_PROBLEMS) {
             self.complain(error.span().map_or(0, |span| span.start), error.message());
@@ -43,10 +43,10 @@ impl SettingsReader<'_> {
             Value::Other("a file with mistakes")
         };
         let origin = self.origin_of(0);
-        self.finish(Node { value, origin })
+        self.finish(SettingNode { value, origin })
     }
 
-    fn json(mut self) -> Result<Node, Vec<ConfigProblem>> {
+    fn json(mut self) -> Result<SettingNode, Vec<ConfigProblem>> {
         let strict = jsonc_parser::ParseOptions {
             allow_comments: false,
             allow_loose_object_property_names: false,
@@ -62,7 +62,7 @@ impl SettingsReader<'_> {
         let file = Arc::clone(self.file);
         let node = match jsonc_parser::parse_to_ast(file.text(), &Default::default(), &strict) {
             Ok(jsonc_parser::ParseResult { value: Some(value), .. }) => self.json_value(&value),
-            Ok(_) => Node { value: Value::Other("nothing"), origin: self.origin_of(0) },
+            Ok(_) => SettingNode { value: Value::Other("nothing"), origin: self.origin_of(0) },
             Err(error) => {
                 self.complain(error.range().start, &error.kind().to_string());
                 return Err(self.problems);
@@ -75,7 +75,7 @@ impl SettingsReader<'_> {
         self.finish(node)
     }
 
-    fn finish(mut self, node: Node) -> Result<Node, Vec<ConfigProblem>> {
+    fn finish(mut self, node: SettingNode) -> Result<SettingNode, Vec<ConfigProblem>> {
         self.problems.truncate(MOST_PROBLEMS);
         if self.problems.is_empty() { Ok(node) } else { Err(self.problems) }
     }
@@ -84,12 +84,12 @@ impl SettingsReader<'_> {
         let entry = |(key, value): (&Spanned<Cow<'_, str>>, &Spanned<DeValue<'_>>)| {
             let origin = self.origin_of(key.span().start);
             let node = self.toml_value(value);
-            (key.get_ref().clone().into_owned(), Entry { key: origin, node })
+            (key.get_ref().clone().into_owned(), SettingEntry { key: origin, node })
         };
         Value::Table(table.iter().map(entry).collect())
     }
 
-    fn toml_value(&mut self, value: &Spanned<DeValue<'_>>) -> Node {
+    fn toml_value(&mut self, value: &Spanned<DeValue<'_>>) -> SettingNode {
         let start = value.span().start;
         let value = match value.get_ref() {
             DeValue::String(text) => Value::Text(text.clone().into_owned()),
@@ -107,10 +107,10 @@ impl SettingsReader<'_> {
             }
             DeValue::Table(table) => self.toml_table(table),
         };
-        Node { value, origin: self.origin_of(start) }
+        SettingNode { value, origin: self.origin_of(start) }
     }
 
-    fn json_value(&mut self, value: &ast::Value<'_>) -> Node {
+    fn json_value(&mut self, value: &ast::Value<'_>) -> SettingNode {
         let (start, value) = match value {
             ast::Value::StringLit(lit) => {
                 (lit.range.start, Value::Text(lit.value.clone().into_owned()))
@@ -131,7 +131,7 @@ impl SettingsReader<'_> {
             }
             ast::Value::Object(object) => (object.range.start, self.json_table(object)),
         };
-        Node { value, origin: self.origin_of(start) }
+        SettingNode { value, origin: self.origin_of(start) }
     }
 
     fn json_table(&mut self, object: &ast::Object<'_>) -> Value {
@@ -144,7 +144,7 @@ impl SettingsReader<'_> {
                 let message = format!("duplicate key `{}`", shown(name));
                 self.problems.push(ConfigProblem::at(&key, "", message));
             }
-            table.insert(name.to_owned(), Entry { key, node });
+            table.insert(name.to_owned(), SettingEntry { key, node });
         }
         Value::Table(table)
     }

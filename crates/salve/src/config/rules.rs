@@ -4,18 +4,18 @@ use salve_core::scrub::Scrubber;
 use salve_core::widen::{BEARINGS, Bearing, RuleValue, UnattendedRules};
 
 use super::schema::keys;
-use super::tree::{Node, Value, ValueOrigin};
+use super::tree::{SettingNode, Value, ValueOrigin};
 
 /// How the scrubber's marks begin.
 const MARK: &str = "[secret:";
 
 /// Returns the rules in a tree, scrubbed as the journal keeps them.
-pub(super) fn rules(tree: &Node, scrubber: &Scrubber) -> UnattendedRules {
+pub(super) fn rules(tree: &SettingNode, scrubber: &Scrubber) -> UnattendedRules {
     let bearing = BEARINGS.iter().filter(|(_, bearing)| *bearing != Bearing::None);
     bearing.map(|(name, _)| ((*name).to_owned(), term(tree.get(name), scrubber))).collect()
 }
 
-fn term(node: Option<&Node>, scrubber: &Scrubber) -> RuleValue {
+fn term(node: Option<&SettingNode>, scrubber: &Scrubber) -> RuleValue {
     match node.map(|node| &node.value) {
         Some(Value::Bool(flag)) => RuleValue::Flag(*flag),
         Some(Value::Integer(number)) => RuleValue::Number(number.unsigned_abs()),
@@ -45,7 +45,7 @@ fn plain(value: &Value) -> String {
 }
 
 /// Makes the settings in `tree` as strict as `strict`, which came from comparing them.
-pub(super) fn restrain(tree: &mut Node, strict: &UnattendedRules, scrubber: &Scrubber) {
+pub(super) fn tighten_to(tree: &mut SettingNode, strict: &UnattendedRules, scrubber: &Scrubber) {
     for (name, wanted) in strict {
         let found = tree.get(name);
         if term(found, scrubber) == *wanted {
@@ -91,15 +91,15 @@ pub(super) fn restrain(tree: &mut Node, strict: &UnattendedRules, scrubber: &Scr
     }
 }
 
-fn held(value: Value) -> Node {
-    Node { value, origin: ValueOrigin::Held }
+fn held(value: Value) -> SettingNode {
+    SettingNode { value, origin: ValueOrigin::Held }
 }
 
 /// Returns what differs between two trees, one line for each setting or entry.
-pub(super) fn changes(old: &Node, new: &Node) -> Vec<String> {
+pub(super) fn changes(old: &SettingNode, new: &SettingNode) -> Vec<String> {
     let mut lines = Vec::new();
     for key in keys() {
-        let value = |tree: &Node| tree.get(key.name).map(|node| node.value.to_json());
+        let value = |tree: &SettingNode| tree.get(key.name).map(|node| node.value.to_json());
         let (old, new) = (value(old), value(new));
         if old == new {
             continue;

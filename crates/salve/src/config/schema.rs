@@ -110,7 +110,7 @@ fn add_defaults(schema: &mut Value, defaults: &Value) {
 
 /// A setting: its dotted name and its part of the schema.
 #[derive(Clone, Copy, Debug)]
-pub struct Key {
+pub struct SettingKey {
     /// The dotted name.
     pub name: &'static str,
     /// What its value must look like.
@@ -136,11 +136,11 @@ fn collect(schema: &'static Value, prefix: &str, keys: &mut Vec<(String, &'stati
 }
 
 /// Returns every setting, sorted by section and name.
-pub fn keys() -> impl Iterator<Item = Key> {
-    KEYS.iter().map(|(name, schema)| Key { name, schema })
+pub fn keys() -> impl Iterator<Item = SettingKey> {
+    KEYS.iter().map(|(name, schema)| SettingKey { name, schema })
 }
 
-impl Key {
+impl SettingKey {
     /// Returns the environment variables that set it, the one that wins last.
     pub fn variables(self) -> Vec<String> {
         let own = format!("SALVE_{}", self.name.replace('.', "_").to_ascii_uppercase());

@@ -103,7 +103,7 @@ pub struct RecoverySettings {
     #[schemars(range(max = 604_800))]
     pub cooldown_seconds: u64,
     /// What happens to a command that no rule knows
-    pub on_unknown: OnUnknown,
+    pub on_unknown: UnknownCommands,
     /// What happens in a loop whose run changed a manifest, lockfile or package manager's settings
     pub changed_manifest: ChangedManifest,
     /// How commands that heal are kept within bounds
@@ -123,7 +123,7 @@ pub enum ChangedManifest {
 /// What happens to a command that no rule knows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub enum OnUnknown {
+pub enum UnknownCommands {
     /// A person is asked.
     Escalate,
     /// It is refused.
@@ -141,9 +141,9 @@ impl From<&RecoverySettings> for RawPolicy {
             max_auto_recoveries_per_run: recovery.max_auto_recoveries_per_run.into(),
             cooldown_seconds: recovery.cooldown_seconds,
             on_unknown: match recovery.on_unknown {
-                OnUnknown::Escalate => gate::OnUnknown::Escalate,
-                OnUnknown::Deny => gate::OnUnknown::Deny,
-                OnUnknown::Allow => gate::OnUnknown::Allow,
+                UnknownCommands::Escalate => gate::OnUnknown::Escalate,
+                UnknownCommands::Deny => gate::OnUnknown::Deny,
+                UnknownCommands::Allow => gate::OnUnknown::Allow,
             },
         }
     }

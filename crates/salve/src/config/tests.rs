@@ -1,8 +1,9 @@
 use proptest::prelude::*;
+use salve_core::fingerprint::Hints;
 use salve_core::gate::RawPolicy;
 use serde_json::json;
 
-use super::tree::Node;
+use super::tree::SettingNode;
 use super::*;
 
 /// Reads `text` as a project's file and compares what is wrong with it.
@@ -83,7 +84,7 @@ fn wrong_values_say_what_is_expected() {
 
 #[test]
 fn syntax_errors_and_duplicates_have_places() {
-    let first = |found: Result<Node, Vec<ConfigProblem>>| found.unwrap_err()[0].to_string();
+    let first = |found: Result<SettingNode, Vec<ConfigProblem>>| found.unwrap_err()[0].to_string();
     assert!(first(parse_toml("a = \n")).starts_with("salve.toml:1:5: "));
     assert!(
         first(parse_toml("[agent]\nrepair = true\nrepair = false")).contains(":3:1: duplicate")
@@ -308,7 +309,7 @@ fn what_salve_sets_for_others_is_no_misspelt_setting() {
 
 #[test]
 fn names_of_variables_are_unique() {
-    let mut all: Vec<_> = keys().flat_map(Key::variables).collect();
+    let mut all: Vec<_> = keys().flat_map(SettingKey::variables).collect();
     let count = all.len();
     all.sort();
     all.dedup();
@@ -356,8 +357,9 @@ fn own_failures_are_recognised_and_wrong_rows_are_named() {
         "{row}examples = [{{ text = \"stock service eu-1 does not answer\", holes = [\"eu-1\"] }}]"
     );
     let config = load_text("salve.toml", &good).unwrap();
-    let seen = config.fingerprint_rules().recognise("stock service eu-1 does not answer");
-    assert_eq!(seen.as_deref(), Some("shop.stock(\"eu-1\")"));
+    let text = "stock service eu-1 does not answer";
+    let seen = config.fingerprint_rules().fingerprint(text, &Hints::default());
+    assert_eq!(seen.identity.as_deref(), Some("shop.stock(\"eu-1\")"));
 
     let bad = format!("\n{row}examples = [{{ text = \"all is well\" }}]");
     let error = load_text("salve.toml", &bad).unwrap_err().to_string();

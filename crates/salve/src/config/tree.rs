@@ -120,7 +120,7 @@ impl fmt::Display for ValueOrigin {
 
 /// A value and where it was written.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Node {
+pub struct SettingNode {
     pub value: Value,
     /// Where it was written.
     pub origin: ValueOrigin,
@@ -136,7 +136,7 @@ pub enum Value {
     /// A number with a fraction.
     Float(f64),
     Text(String),
-    List(Vec<Node>),
+    List(Vec<SettingNode>),
     /// Values by name.
     Table(SettingsTable),
     /// Something that no setting takes, such as a date or `null`, by its name.
@@ -144,15 +144,15 @@ pub enum Value {
 }
 
 /// Values by name.
-pub type SettingsTable = BTreeMap<String, Entry>;
+pub type SettingsTable = BTreeMap<String, SettingEntry>;
 
 /// A value under its name.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Entry {
+pub struct SettingEntry {
     /// Where the name was written.
     pub key: ValueOrigin,
     /// The value.
-    pub node: Node,
+    pub node: SettingNode,
 }
 
 impl Value {
@@ -187,7 +187,8 @@ impl Value {
 
     /// Returns JSON as a value, everything in it written at `origin`.
     pub fn from_json(json: &serde_json::Value, origin: &ValueOrigin) -> Self {
-        let node = |json| Node { value: Self::from_json(json, origin), origin: origin.clone() };
+        let node =
+            |json| SettingNode { value: Self::from_json(json, origin), origin: origin.clone() };
         match json {
             serde_json::Value::Null => Value::Other("null"),
             serde_json::Value::Bool(b) => Value::Bool(*b),
@@ -198,21 +199,21 @@ impl Value {
             serde_json::Value::String(text) => Value::Text(text.clone()),
             serde_json::Value::Array(items) => Value::List(items.iter().map(node).collect()),
             serde_json::Value::Object(map) => {
-                let entry = |json| Entry { key: origin.clone(), node: node(json) };
+                let entry = |json| SettingEntry { key: origin.clone(), node: node(json) };
                 Value::Table(map.iter().map(|(k, json)| (k.clone(), entry(json))).collect())
             }
         }
     }
 }
 
-impl Node {
+impl SettingNode {
     /// Makes an empty table.
     pub fn empty(origin: ValueOrigin) -> Self {
         Self { value: Value::Table(SettingsTable::new()), origin }
     }
 
     /// Returns what stands at a dotted path; a list's items go by their number.
-    pub fn get(&self, path: &str) -> Option<&Node> {
+    pub fn get(&self, path: &str) -> Option<&SettingNode> {
         path.split('.').filter(|part| !part.is_empty()).try_fold(self, |node, part| {
             match &node.value {
                 Value::Table(table) => table.get(part).map(|entry| &entry.node),
@@ -224,7 +225,7 @@ impl Node {
     }
 
     /// Puts `node` at a dotted path, making the tables on the way.
-    pub fn set(&mut self, path: &str, node: Node) {
+    pub fn set(&mut self, path: &str, node: SettingNode) {
         let (first, rest) = match path.split_once('.') {
             Some((first, rest)) => (first, Some(rest)),
             None => (path, None),
@@ -236,11 +237,14 @@ impl Node {
         let origin = node.origin.clone();
         match rest {
             None => {
-                table.insert(first.to_owned(), Entry { key: origin, node });
+                table.insert(first.to_owned(), SettingEntry { key: origin, node });
             }
             Some(rest) => table
                 .entry(first.to_owned())
-                .or_insert_with(|| Entry { key: origin.clone(), node: Node::empty(origin) })
+                .or_insert_with(|| SettingEntry {
+                    key: origin.clone(),
+                    node: SettingNode::empty(origin),
+                })
                 .node
                 .set(rest, node),
         }
@@ -260,7 +264,7 @@ impl Node {
     }
 
     /// Lays `over` on top: tables are merged name by name, everything else is replaced.
-    pub fn overlay(&mut self, over: Node) {
+    pub fn overlay(&mut self, over: SettingNode) {
         match (&mut self.value, over.value) {
             (Value::Table(below), Value::Table(above)) => {
                 for (name, entry) in above {

@@ -7,13 +7,13 @@ use salve_core::gate::{
     self, FindingKind, GatePolicy, InvalidPolicy, PolicyError, PolicyFinding, RawPolicy,
 };
 use salve_core::notify::{NTFY_MARK, PublicAddress, QuietHours};
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubber};
 use serde::Deserialize;
 
 use super::parse::MOST_PROBLEMS;
 use super::problem::ConfigProblem;
 use super::settings::Settings;
-use super::tree::{Entry, Node, Value};
+use super::tree::{SettingEntry, SettingNode, Value};
 use crate::webhook_secret::{BadSecret, Secret};
 
 /// The most pairs of rules that are compared; more would take too long.
@@ -30,7 +30,7 @@ pub(super) struct Valid {
 }
 
 /// Returns the typed settings, or everything that is wrong with them.
-pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<ConfigProblem>> {
+pub(super) fn settings(tree: &SettingNode) -> Result<Valid, Vec<ConfigProblem>> {
     let settings = match Settings::deserialize(tree.value.to_json()) {
         Ok(settings) => settings,
         Err(error) => {
@@ -61,7 +61,7 @@ pub(super) fn settings(tree: &Node) -> Result<Valid, Vec<ConfigProblem>> {
 }
 
 /// Checks the recovery section by the gate's own rules.
-fn policy(settings: &Settings, tree: &Node) -> Result<GatePolicy, Vec<ConfigProblem>> {
+fn policy(settings: &Settings, tree: &SettingNode) -> Result<GatePolicy, Vec<ConfigProblem>> {
     GatePolicy::new(&RawPolicy::from(&settings.recovery)).map_err(|InvalidPolicy(errors)| {
         let problem = |error: PolicyError| rule_problem(tree, &error.field, error.problem);
         errors.into_iter().map(problem).take(MOST_PROBLEMS).collect()
@@ -71,7 +71,11 @@ fn policy(settings: &Settings, tree: &Node) -> Result<GatePolicy, Vec<ConfigProb
 /// Returns the gate's remarks on rules that cannot match or that contradict each other.
 ///
 /// What stands in the defaults is not the user's business.
-pub(super) fn remarks(policy: &GatePolicy, tree: &Node, scrubber: &Scrubber) -> Vec<ConfigProblem> {
+pub(super) fn remarks(
+    policy: &GatePolicy,
+    tree: &SettingNode,
+    scrubber: &Scrubber,
+) -> Vec<ConfigProblem> {
     let entries = |key| match tree.get(key).map(|node| &node.value) {
         Some(Value::List(items)) => items.len(),
         Some(_) | None => 0,
@@ -96,14 +100,14 @@ pub(super) fn remarks(policy: &GatePolicy, tree: &Node, scrubber: &Scrubber) -> 
 }
 
 /// Returns a problem with one of the gate's rules, such as `auto_approve[3]`, at its place.
-fn rule_problem(tree: &Node, rule: &str, message: &str) -> ConfigProblem {
+fn rule_problem(tree: &SettingNode, rule: &str, message: &str) -> ConfigProblem {
     let key = format!("recovery.{}", rule.replace('[', ".").replace(']', ""));
     let origin = tree.get(&key).map(|node| node.origin.clone());
     ConfigProblem { origin, key: Some(key), message: message.to_owned() }
 }
 
 /// Returns what is wrong with the directories that commands and agents may write to.
-fn writable_dirs(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+fn writable_dirs(settings: &Settings, tree: &SettingNode) -> Vec<ConfigProblem> {
     let caches = settings.recovery.sandbox.caches.iter().enumerate();
     let state_dirs = settings.agent.state_dirs.iter().enumerate();
     let listed = caches.map(|(at, dir)| (format!("recovery.sandbox.caches.{at}"), dir));
@@ -122,16 +126,16 @@ fn writable_dirs(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
 }
 
 /// Returns what is wrong with the webhooks' addresses.
-fn addresses(tree: &Node) -> Vec<ConfigProblem> {
-    let Some(Node { value: Value::Table(hooks), .. }) = tree.get("webhooks") else {
+fn addresses(tree: &SettingNode) -> Vec<ConfigProblem> {
+    let Some(SettingNode { value: Value::Table(hooks), .. }) = tree.get("webhooks") else {
         return Vec::new();
     };
-    let problem = |(name, entry): (&String, &Entry)| {
+    let problem = |(name, entry): (&String, &SettingEntry)| {
         let message = match (&entry.node.value, name.starts_with("on_")) {
             (Value::Text(address), true) if is_address(address) => return None,
             (_, true) => "expected an address that begins with https:// or http://".to_owned(),
             (Value::List(secrets), false) => {
-                let wrong = |node: &Node| match &node.value {
+                let wrong = |node: &SettingNode| match &node.value {
                     Value::Text(text) => text.parse::<Secret>().err(),
                     Value::Bool(_) | Value::Integer(_) | Value::Float(_) => Some(BadSecret),
                     Value::List(_) | Value::Table(_) | Value::Other(_) => Some(BadSecret),
@@ -146,7 +150,7 @@ fn addresses(tree: &Node) -> Vec<ConfigProblem> {
 }
 
 /// Returns what is wrong with the hours of notices and the page's address.
-fn notices(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+fn notices(settings: &Settings, tree: &SettingNode) -> Vec<ConfigProblem> {
     let problem = |key: &str, message: String| {
         let origin = tree.get(key).map(|node| node.origin.clone());
         ConfigProblem { origin, key: Some(key.to_owned()), message }
@@ -167,9 +171,9 @@ fn is_address(text: &str) -> bool {
 }
 
 /// Returns what is wrong with the user's own patterns of secrets.
-fn patterns(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+fn patterns(settings: &Settings, tree: &SettingNode) -> Vec<ConfigProblem> {
     let wrong = settings.scrub.patterns.iter().enumerate().filter_map(|(number, own)| {
-        let scrubber = Scrubber::new(Key::new([0; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([0; 32]));
         let error = scrubber.with_patterns([(&*own.kind, &*own.regex)]).err()?;
         let key = format!("scrub.patterns.{number}");
         let origin = tree.get(&key).map(|node| node.origin.clone());
@@ -181,7 +185,7 @@ fn patterns(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
 /// Builds the user's own fingerprint rules, if there are any, and checks their examples.
 fn fingerprints(
     settings: &Settings,
-    tree: &Node,
+    tree: &SettingNode,
 ) -> Result<Option<Arc<FingerprintRules>>, Vec<ConfigProblem>> {
     let own = &settings.fingerprint;
     if own.anchors.is_empty() && own.classes.is_empty() {

@@ -6,10 +6,10 @@ use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
 use super::runtime::AgentRuntime;
 use super::settings::Settings;
-use super::tree::{Node, Value};
+use super::tree::{SettingNode, Value};
 
 /// Returns what is wrong with the checks and the specialists.
-pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+pub(super) fn problems(settings: &Settings, tree: &SettingNode) -> Vec<ConfigProblem> {
     let mut problems = names(tree, "checks", "a check");
     problems.extend(names(tree, "specialists", "a specialist"));
     let mut add = |key: String, message: String| {
@@ -44,12 +44,12 @@ pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
 }
 
 /// Returns the names in a table that cannot be names.
-fn names(tree: &Node, table: &str, whose: &str) -> Vec<ConfigProblem> {
-    let Some(Node { value: Value::Table(entries), .. }) = tree.get(table) else {
+fn names(tree: &SettingNode, table: &str, whose: &str) -> Vec<ConfigProblem> {
+    let Some(SettingNode { value: Value::Table(entries), .. }) = tree.get(table) else {
         return Vec::new();
     };
     let wrong = entries.iter().filter(|(name, _)| !is_name(name));
-    let problem = |(name, entry): (&String, &super::tree::Entry)| {
+    let problem = |(name, entry): (&String, &super::tree::SettingEntry)| {
         let message =
             format!("{whose}'s name has only a-z, 0-9, - and _, unlike `{}`", shown(name));
         ConfigProblem::at(&entry.key, table, message)

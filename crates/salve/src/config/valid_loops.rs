@@ -5,7 +5,7 @@ use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
 use super::runtime::AgentRuntime;
 use super::settings::Settings;
-use super::tree::Node;
+use super::tree::SettingNode;
 
 /// The files of a loop that are not a role's to write.
 const OWN: [&str; 7] = [
@@ -19,7 +19,7 @@ const OWN: [&str; 7] = [
 ];
 
 /// Returns what is wrong with the loop and its roles.
-pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+pub(super) fn problems(settings: &Settings, tree: &SettingNode) -> Vec<ConfigProblem> {
     let mut problems = Vec::new();
     let mut add = |key: String, message: String| {
         let origin = tree.get(&key).map(|node| node.origin.clone());

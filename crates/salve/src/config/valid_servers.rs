@@ -7,10 +7,10 @@ use super::problem::{ConfigProblem, nearest, shown};
 use super::procfile::is_name;
 use super::runtime::AgentRuntime;
 use super::settings::Settings;
-use super::tree::{Node, Value};
+use super::tree::{SettingNode, Value};
 
 /// Returns what is wrong with the servers and with the agent's command.
-pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+pub(super) fn problems(settings: &Settings, tree: &SettingNode) -> Vec<ConfigProblem> {
     let mut found = ServerProblems { tree, problems: Vec::new() };
     found.address("server.url", settings.server.url.as_deref());
     found.status("server.health.status", settings.server.health.status.as_deref());
@@ -51,7 +51,7 @@ pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
 }
 
 struct ServerProblems<'a> {
-    tree: &'a Node,
+    tree: &'a SettingNode,
     problems: Vec<ConfigProblem>,
 }
 
@@ -79,7 +79,8 @@ impl ServerProblems<'_> {
     }
 
     fn names(&mut self) {
-        let Some(Node { value: Value::Table(servers), .. }) = self.tree.get("servers") else {
+        let Some(SettingNode { value: Value::Table(servers), .. }) = self.tree.get("servers")
+        else {
             return;
         };
         for (name, entry) in servers.iter().filter(|(name, _)| !is_name(name)) {

@@ -7,12 +7,12 @@ use salve_core::tool::session::ToolHints;
 use super::problem::ConfigProblem;
 use super::settings::Settings;
 use super::tools::HealRuleEntry;
-use super::tree::{Node, Value};
+use super::tree::{SettingNode, Value};
 
 const KEY: &str = "auto_heal.rules";
 
 /// Returns what is wrong with the rules.
-pub(super) fn problems(settings: &Settings, tree: &Node) -> Vec<ConfigProblem> {
+pub(super) fn problems(settings: &Settings, tree: &SettingNode) -> Vec<ConfigProblem> {
     let nodes = match tree.get(KEY).map(|node| &node.value) {
         Some(Value::List(nodes)) => nodes.as_slice(),
         _ => &[],

@@ -8,8 +8,8 @@ use serde::Deserialize;
 
 use super::check::{expected, kind, takes_list};
 use super::problem::{ConfigProblem, nearest, shown};
-use super::schema::{Key, keys};
-use super::tree::{Node, Value, ValueOrigin};
+use super::schema::{SettingKey, keys};
+use super::tree::{SettingNode, Value, ValueOrigin};
 
 /// Variables that Salve reads but that set nothing.
 const NOT_SETTINGS: [&str; 12] = [
@@ -40,8 +40,8 @@ impl Environment {
     /// Returns the settings in it, and warnings about names that look misspelt.
     pub(super) fn layer(
         &self,
-        base: Node,
-    ) -> Result<(Node, Vec<ConfigProblem>), Vec<ConfigProblem>> {
+        base: SettingNode,
+    ) -> Result<(SettingNode, Vec<ConfigProblem>), Vec<ConfigProblem>> {
         let (mut layer, mut problems) = (base, Vec::new());
         for key in keys() {
             for variable in key.variables() {
@@ -58,19 +58,19 @@ impl Environment {
                 }
             }
         }
-        if problems.is_empty() { Ok((layer, self.misspelt())) } else { Err(problems) }
+        if problems.is_empty() { Ok((layer, self.misspelt_variables())) } else { Err(problems) }
     }
 
     /// Returns a warning for each name that is nearly a setting's. Other programs may have
     /// variables of such names, so it is not an error.
-    fn misspelt(&self) -> Vec<ConfigProblem> {
+    fn misspelt_variables(&self) -> Vec<ConfigProblem> {
         let names = self.0.keys().filter_map(|name| name.to_str());
         let ours = names.filter(|name| name.starts_with("SALVE_") && !NOT_SETTINGS.contains(name));
         let ours: Vec<_> = ours.collect();
         if ours.is_empty() {
             return Vec::new();
         }
-        let known: Vec<_> = keys().flat_map(Key::variables).collect();
+        let known: Vec<_> = keys().flat_map(SettingKey::variables).collect();
         let warning = |name: &&str| {
             let near = nearest(name, known.iter().map(String::as_str))?;
             let message = format!("this variable sets nothing; did you mean {near}?");
@@ -92,7 +92,10 @@ impl<K: Into<OsString>, V: Into<OsString>> FromIterator<(K, V)> for Environment 
 }
 
 /// Returns the settings given as `KEY=VALUE` on the command line.
-pub(super) fn flags(given: &[String], base: Node) -> Result<Node, Vec<ConfigProblem>> {
+pub(super) fn flags(
+    given: &[String],
+    base: SettingNode,
+) -> Result<SettingNode, Vec<ConfigProblem>> {
     let (mut layer, mut problems) = (base, Vec::new());
     for words in given {
         match flag(words) {
@@ -103,7 +106,7 @@ pub(super) fn flags(given: &[String], base: Node) -> Result<Node, Vec<ConfigProb
     if problems.is_empty() { Ok(layer) } else { Err(problems) }
 }
 
-fn flag(words: &str) -> Result<(Key, Node), ConfigProblem> {
+fn flag(words: &str) -> Result<(SettingKey, SettingNode), ConfigProblem> {
     let origin = ValueOrigin::Flag("--set".into());
     let Some((name, text)) = words.split_once('=') else {
         return Err(ConfigProblem::at(&origin, "", "expected KEY=VALUE"));
@@ -124,7 +127,7 @@ pub fn unknown_key(name: &str) -> String {
 }
 
 /// Reads one setting's words: plain for text and numbers, as in TOML for lists and tables.
-fn read(key: Key, text: &str, origin: ValueOrigin) -> Result<Node, ConfigProblem> {
+fn read(key: SettingKey, text: &str, origin: ValueOrigin) -> Result<SettingNode, ConfigProblem> {
     let value = match kind(key.schema) {
         "boolean" => match text {
             "1" | "true" => Some(Value::Bool(true)),
@@ -148,5 +151,5 @@ fn read(key: Key, text: &str, origin: ValueOrigin) -> Result<Node, ConfigProblem
         _ => format!("expected {}", expected(key.schema)),
     };
     let value = value.ok_or_else(|| ConfigProblem::at(&origin, key.name, wanted()))?;
-    Ok(Node { value, origin })
+    Ok(SettingNode { value, origin })
 }

@@ -37,7 +37,7 @@ pub(super) fn examine(places: &Places) -> Finding {
     }
 }
 
-/// Says how an entry is made anew, since one that is there is left as it is.
+/// Says how an entry is made again, since one that is there is left as it is.
 fn again(client: Client, scope: RegistrationScope) -> String {
     let words = format!("--client {} --scope {}", client.word(), scope.word());
     format!("salve mcp install {words} --remove, then salve mcp install {words}")
@@ -68,7 +68,7 @@ mod tests {
     use crate::register::ClientHomes;
 
     #[test]
-    fn a_registration_that_starts_nothing_is_named_with_what_makes_it_anew() {
+    fn a_registration_that_starts_nothing_is_named_with_what_makes_it_again() {
         let dir = tempfile::tempdir().unwrap();
         let places = Places {
             project: dir.path().join("project"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 
 use salve_core::gate::GateVerdict;
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubber};
 use serde_json::json;
 use tempfile::TempDir;
 
@@ -191,7 +191,7 @@ fn a_directory_that_cannot_be_entered_is_refused() {
 }
 
 fn scrubber() -> Scrubber {
-    Scrubber::new(Key::new([0; 32]))
+    Scrubber::new(ScrubKey::new([0; 32]))
 }
 
 fn proposal(command: &str, dir: &str) -> serde_json::Value {

@@ -14,8 +14,8 @@ use salve_core::repair::agent_title;
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::millis;
-use super::running_agent::{AgentStart, NotStarted, RunningAgent, release, start_agent};
-use crate::agent::{AgentEvent, AgentRun, End, Ending, Mcp, Profile, Task};
+use super::running_agent::{AgentNotStarted, AgentStart, RunningAgent, release, start_agent};
+use crate::agent::{AgentEvent, AgentRun, AgentTask, End, Ending, Mcp, Profile};
 use crate::config::LiveSettings;
 use crate::process::{self, Supervisor};
 use crate::store::{Store, StoreError, Stream};
@@ -82,7 +82,7 @@ pub struct AgentCall {
     /// How the agent is run.
     pub profile: Profile,
     /// What it is to do.
-    pub task: Task,
+    pub task: AgentTask,
     /// When.
     pub now: Timestamp,
 }
@@ -123,7 +123,7 @@ impl Agents<'_> {
                 });
                 Ok(AgentLaunch::Works(Box::new(running), launched))
             }
-            Err(NotStarted { text, .. }) => Ok(AgentLaunch::Refused(text)),
+            Err(AgentNotStarted { text, .. }) => Ok(AgentLaunch::Refused(text)),
         }
     }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use salve_core::event::{Acted, Authority, EffectReport, Exit, Symptom};
+use salve_core::event::{Acted, Authority, EffectReport, ProcessExit, Symptom};
 use salve_core::fingerprint::{Fingerprint, FingerprintRules, Hints, undecorated};
 use salve_core::playbook::{Action, Diagnosis, ObservedFailure, Playbook, Prescription};
 use salve_core::repair::{exit_text, signal_name};
@@ -14,7 +14,7 @@ use uuid::Uuid;
 
 use super::files::failed;
 use crate::gate::{self, WorkingDir};
-use crate::playbook::{self, ApplyError, Ask};
+use crate::playbook::{self, ApplyError, FailedSubject};
 use crate::process::Supervisor;
 use crate::sandbox::{self, REMEDY, Sandbox, SandboxedCommand};
 
@@ -56,9 +56,9 @@ impl FailurePlace {
     }
 
     /// Returns it as the playbook asks.
-    pub fn ask(&self) -> Ask<'_> {
+    pub fn ask(&self) -> FailedSubject<'_> {
         let Self { root, dir, command, env, run, sandbox } = self;
-        Ask { root, dir, command, env, run: *run, sandbox }
+        FailedSubject { root, dir, command, env, run: *run, sandbox }
     }
 }
 
@@ -72,22 +72,22 @@ pub struct Evidence {
     /// The last lines that were written.
     pub output: Scrubbed,
     /// How it ended, for the playbook; what runs on and told of a failure counts as failed.
-    pub judged_as: Exit,
+    pub judged_as: ProcessExit,
 }
 
 impl Evidence {
     /// Finds out what a failure is, from how it ended and what it wrote.
     pub fn of(
         output: &str,
-        exit: Option<&Exit>,
+        exit: Option<&ProcessExit>,
         rules: &FingerprintRules,
         scrubber: &Scrubber,
     ) -> Self {
         let output = scrubber.scrub(output);
         let (exit_code, signal) = match exit {
-            Some(Exit::Code(code)) => (Some(*code), None),
-            Some(Exit::Signal(signal)) => (None, Some(signal_name(*signal))),
-            Some(Exit::TimedOut | Exit::Hung) | None => (None, None),
+            Some(ProcessExit::Code(code)) => (Some(*code), None),
+            Some(ProcessExit::Signal(signal)) => (None, Some(signal_name(*signal))),
+            Some(ProcessExit::TimedOut | ProcessExit::Hung) | None => (None, None),
         };
         let hints = Hints { exit_code, signal, tool: None };
         let fingerprint = rules.fingerprint(output.as_str(), &hints);
@@ -99,7 +99,7 @@ impl Evidence {
             tree: None,
             acted: Acted::No,
         };
-        let judged_as = exit.cloned().unwrap_or(Exit::Hung);
+        let judged_as = exit.cloned().unwrap_or(ProcessExit::Hung);
         Self { symptom, fingerprint, output, judged_as }
     }
 }
@@ -143,7 +143,7 @@ pub fn carry_out(
 ) -> EffectReport {
     match playbook::apply(action, on, &place.ask(), care) {
         Ok(_) => EffectReport::Done,
-        Err(ApplyError::Failed { exit: Exit::TimedOut, .. }) => EffectReport::TimedOut,
+        Err(ApplyError::Failed { exit: ProcessExit::TimedOut, .. }) => EffectReport::TimedOut,
         Err(ApplyError::Failed { command, exit, output }) => {
             let how = exit_text(&exit);
             let key = FingerprintRules::built_in().fingerprint(&output, &Hints::default()).key_line;
@@ -218,14 +218,14 @@ pub fn run_known(care: &Supervisor, known: &KnownCommand, scrubber: &Scrubber) -
         Err(error) => return not_run(failed(scrubber, &error)),
     };
     let code = match ran.exit {
-        Exit::Code(code) => Some(code),
-        Exit::Signal(_) | Exit::TimedOut | Exit::Hung => None,
+        ProcessExit::Code(code) => Some(code),
+        ProcessExit::Signal(_) | ProcessExit::TimedOut | ProcessExit::Hung => None,
     };
     let report = match (ran.breach, ran.exit) {
         (Some(breach), _) => failed(scrubber, &breach),
-        (None, Exit::Code(0)) => EffectReport::Done,
-        (None, Exit::TimedOut | Exit::Hung) => EffectReport::TimedOut,
-        (None, exit @ (Exit::Code(_) | Exit::Signal(_))) => {
+        (None, ProcessExit::Code(0)) => EffectReport::Done,
+        (None, ProcessExit::TimedOut | ProcessExit::Hung) => EffectReport::TimedOut,
+        (None, exit @ (ProcessExit::Code(_) | ProcessExit::Signal(_))) => {
             let last = ran.output.trim_end().lines().last().unwrap_or_default().to_owned();
             let reason = scrubber.scrub(&format!("{}: {last}", exit_text(&exit)));
             EffectReport::Failed { reason, exit: Some(exit) }

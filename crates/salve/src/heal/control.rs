@@ -71,7 +71,7 @@ pub enum ControlError {
 
 /// Heeds the file of one project.
 #[derive(Debug)]
-pub struct Watch {
+pub struct ControlFileWatch {
     project: Project,
     person: Scrubbed,
     scrubber: Scrubber,
@@ -82,7 +82,7 @@ pub struct Watch {
 /// What tells one state of a file from another.
 type ControlFileStamp = Option<(u64, i64, i64, u64)>;
 
-impl Watch {
+impl ControlFileWatch {
     /// Begins to heed the file in a person's name.
     pub fn new(project: &Project, person: Scrubbed, scrubber: &Scrubber) -> Self {
         let (project, scrubber) = (project.clone(), scrubber.clone());

@@ -89,6 +89,15 @@ impl Remedies<'_> {
                 offer.judgement.rule = scrubber.scrub(&key.to_string());
                 offer.judgement.reason =
                     Scrubbed::literal("people approved it, it helped, and a person accepted that");
+            } else if let Some(word) = earned.rule(key).and_then(EarnedRule::word_before_seals) {
+                let again = format!(
+                    "{} let it run unattended before Salve sealed such words; \
+                     `salve rules accept {}` lets it again",
+                    word.by,
+                    key.short()
+                );
+                offer.judgement.rule = scrubber.scrub(&key.to_string());
+                offer.judgement.reason = scrubber.scrub(&again);
             }
         }
         Ok(offers)

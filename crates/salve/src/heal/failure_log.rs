@@ -82,7 +82,7 @@ fn headings(kind: SubjectKind) -> (&'static str, &'static str) {
 #[cfg(test)]
 pub(crate) mod testing {
     use salve_core::class::Class;
-    use salve_core::event::{Acted, Exit};
+    use salve_core::event::{Acted, ProcessExit};
     use salve_core::id::Signature;
     use uuid::Uuid;
 
@@ -102,7 +102,7 @@ pub(crate) mod testing {
                 signature: Signature(7),
                 class: Class::DependencyMissing,
                 key_line: Scrubbed::literal("Error: Cannot find module 'express'"),
-                exit: Some(Exit::Code(code)),
+                exit: Some(ProcessExit::Code(code)),
                 tree: None,
                 acted: Acted::No,
             },
@@ -114,7 +114,7 @@ pub(crate) mod testing {
 
 #[cfg(test)]
 mod tests {
-    use salve_core::event::Exit;
+    use salve_core::event::ProcessExit;
 
     use super::testing::log;
     use super::*;
@@ -135,7 +135,7 @@ mod tests {
         Error: Cannot find module 'express'
         ");
         let log = log(1, 1);
-        let killed = Symptom { exit: Some(Exit::Signal(9)), ..log.symptom.clone() };
+        let killed = Symptom { exit: Some(ProcessExit::Signal(9)), ..log.symptom.clone() };
         let killed = FailureLog { symptom: killed, ..log.clone() };
         assert!(killed.text().contains("signal SIGKILL"));
         let (what, next) = ("express is not installed.", "npm install");

@@ -76,21 +76,21 @@ pub fn roll_back(
     scrubber: &Scrubber,
 ) -> EffectReport {
     let workspace = Workspace::open(project).map_err(RestoreError::from);
-    report(workspace.and_then(|there| there.roll_back(attempt, scope)), scrubber)
+    report(workspace.and_then(|there| there.attempts().roll_back(attempt, scope)), scrubber)
 }
 
 /// Takes the change of an attempt away, to see how it is without.
 pub fn take_away(project: &Project, attempt: Name, scrubber: &Scrubber) -> EffectReport {
     let change = change_of(attempt);
     let workspace = Workspace::open(project).map_err(RestoreError::from);
-    report(workspace.and_then(|there| there.take_back_changes(&[change])), scrubber)
+    report(workspace.and_then(|there| there.attempts().take_back(&[change])), scrubber)
 }
 
 /// Brings the change of an attempt back that was taken away.
 pub fn bring_back(project: &Project, attempt: Name, scrubber: &Scrubber) -> EffectReport {
     let change = change_of(attempt);
     let workspace = Workspace::open(project).map_err(RestoreError::from);
-    report(workspace.and_then(|there| there.bring_back_changes(&[change])), scrubber)
+    report(workspace.and_then(|there| there.attempts().bring_back(&[change])), scrubber)
 }
 
 fn change_of(attempt: Name) -> AttemptChange {

@@ -23,9 +23,7 @@ pub enum InboxMessage {
     Done {
         /// The incident that asked for it.
         incident: IncidentId,
-        /// The effect.
         effect: DueEffect,
-        /// What it reports.
         report: EffectReport,
         /// The state that it left, where that was measured.
         left: Option<StateLeft>,
@@ -43,7 +41,6 @@ pub enum InboxMessage {
     Diagnosed {
         /// The incident of that failure.
         incident: IncidentId,
-        /// Which look.
         look: u64,
         /// What it found.
         diagnosis: Box<Diagnosis>,
@@ -54,7 +51,6 @@ pub enum InboxMessage {
     Journal(Vec<Entry>),
     /// Something that a person should know about one of the subjects.
     Note {
-        /// Which subject.
         subject: usize,
         /// What.
         text: String,

@@ -85,7 +85,7 @@ impl<'r> JudgingCommand<'r> {
             let command = self.plan.command.clone();
             base.reporter.remark(&self.plan.name, &Remark::Running { command });
         }
-        let (errand, capture) = (self.plan.errand(), self.capture.clone());
+        let (errand, capture) = (self.plan.command_run(), self.capture.clone());
         self.running = Some(run::start(&base.care, &errand, capture, then));
     }
 

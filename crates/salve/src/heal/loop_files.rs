@@ -127,7 +127,7 @@ fn write_if_new(path: &Path, text: &str) -> Result<(), WriteError> {
     }
 }
 
-/// Reads an object; what is none is begun anew.
+/// Reads an object; anything else gives an empty one.
 fn read_object(path: &Path) -> Map<String, Value> {
     let text = read_text(path, FileKind::Bulk).unwrap_or_default();
     match serde_json::from_str(&text) {

@@ -30,7 +30,7 @@ pub fn offers(project: &Project, known: &[Ranked], scrubber: &Scrubber) -> Vec<O
     let brought = if workspace.is_tracked(&file) { Brought::ByRepository } else { Brought::Here };
     let fitting = patches.filter_map(|known| {
         let patch = known.remedy.text.as_str().as_bytes();
-        let files = workspace.fits(patch).ok()?;
+        let files = workspace.patches().fits(patch).ok()?;
         Some(offer(known, &files, brought, scrubber))
     });
     fitting.collect()
@@ -147,7 +147,7 @@ pub fn apply(project: &Project, patch: &[u8], scrubber: &Scrubber) -> EffectRepo
         Ok(workspace) => workspace,
         Err(error) => return failed(scrubber, &error),
     };
-    match workspace.apply(patch) {
+    match workspace.patches().apply(patch) {
         Ok(_) => EffectReport::Done,
         Err(error) => failed(scrubber, &error),
     }
@@ -167,7 +167,7 @@ pub fn of_attempt(
         None => workspace.load(before.at(Moment::InLayer))?,
     };
     let (Some(old), Some(new)) = (workspace.load(before)?, new) else { return Ok(None) };
-    let patch = workspace.patch(&old, &new)?;
+    let patch = workspace.patches().between(&old, &new)?;
     let Ok(text) = String::from_utf8(patch) else { return Ok(None) };
     let scrubbed = scrubber.scrub(&text);
     // With a secret taken out it would not be the same patch any more.

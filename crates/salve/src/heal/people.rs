@@ -74,7 +74,6 @@ pub enum PersonError {
     /// Another question is open.
     #[error("question {number} is open now: {why}")]
     OtherQuestion {
-        /// Its number.
         number: u32,
         /// Why it is asked.
         why: String,

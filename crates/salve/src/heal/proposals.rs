@@ -4,7 +4,8 @@
 //! a patch fits and does not touch Salve's own settings, an instruction is an agent's turn.
 
 use salve_core::event::{
-    Digest, FixKind, Judgement, Mode, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Repeat, Undo,
+    Digest, FixKind, Judgement, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, RepairMode,
+    Repeat, Undo,
 };
 use salve_core::gate::DEFAULT_TIMEOUT_SECONDS;
 use salve_core::incident::Candidate;
@@ -22,7 +23,7 @@ use crate::workspace::{FileChange, PatchError, Workspace};
 pub struct ProposalJudge<'a> {
     pub project: &'a Project,
     /// Whether agents may repair it.
-    pub mode: Mode,
+    pub mode: RepairMode,
     /// What is known not to help.
     pub failed: &'a [Ranked],
     /// What takes secrets out.
@@ -55,7 +56,8 @@ pub fn offers(
                 if workspace.is_none() {
                     workspace = Workspace::open(bench.project).ok();
                 }
-                let fits = workspace.as_ref().map(|there| there.fits(text.as_str().as_bytes()));
+                let fits =
+                    workspace.as_ref().map(|there| there.patches().fits(text.as_str().as_bytes()));
                 match fits {
                     Some(Ok(files)) => Some(patch(proposal, &files, confidence, bench)),
                     // It is never taken, and whoever proposed it should know why.
@@ -66,8 +68,8 @@ pub fn offers(
                 }
             }
             FixKind::Instruction => match bench.mode {
-                Mode::Agent => Some(instruction(proposal, confidence, bench.scrubber)),
-                Mode::Legacy => None,
+                RepairMode::Agent => Some(instruction(proposal, confidence, bench.scrubber)),
+                RepairMode::Legacy => None,
             },
         });
     }
@@ -119,8 +121,8 @@ fn patch(
     bench: &ProposalJudge<'_>,
 ) -> Offer {
     let (verdict, reason) = match bench.mode {
-        Mode::Agent => (RemedyVerdict::Allow, "agents may repair this project, and it fits"),
-        Mode::Legacy => (RemedyVerdict::Ask, "no agent may repair this project"),
+        RepairMode::Agent => (RemedyVerdict::Allow, "agents may repair this project, and it fits"),
+        RepairMode::Legacy => (RemedyVerdict::Ask, "no agent may repair this project"),
     };
     let named = files.first().map(|file| file.path.as_str()).unwrap_or_default();
     let more = match files.len() {

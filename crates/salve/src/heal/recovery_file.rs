@@ -49,12 +49,12 @@ pub enum FoundProposal {
     /// A proposal of the loop's tester.
     Proposal(Box<RecoveryProposal>),
     /// Something that is not taken for one.
-    Refused(Refused),
+    Refused(RecoveryFileRefused),
 }
 
 /// Why a file is not taken for a proposal.
 #[derive(Debug, thiserror::Error)]
-pub enum Refused {
+pub enum RecoveryFileRefused {
     #[error("recovery.json is a symbolic link, which is not followed")]
     Link,
     /// It cannot be read.
@@ -106,8 +106,10 @@ pub fn read(path: &Path, turn: Turn) -> (ProposalStamp, FoundProposal) {
         let is_same = stamp(path) == before;
         let is_patient = since.elapsed() < PATIENCE;
         let may_be_whole_later = match &found {
-            FoundProposal::Refused(Refused::Bad(BadProposal::Json(_))) => is_young(before),
-            FoundProposal::Refused(Refused::Restless) => true,
+            FoundProposal::Refused(RecoveryFileRefused::Bad(BadProposal::Json(_))) => {
+                is_young(before)
+            }
+            FoundProposal::Refused(RecoveryFileRefused::Restless) => true,
             FoundProposal::Nothing | FoundProposal::Proposal(_) | FoundProposal::Refused(_) => {
                 false
             }
@@ -116,7 +118,9 @@ pub fn read(path: &Path, turn: Turn) -> (ProposalStamp, FoundProposal) {
             (true, _) => return (before, found),
             (false, true) => std::thread::sleep(PAUSE),
             (false, false) if is_same => return (before, found),
-            (false, false) => return (before, FoundProposal::Refused(Refused::Restless)),
+            (false, false) => {
+                return (before, FoundProposal::Refused(RecoveryFileRefused::Restless));
+            }
         }
     }
 }
@@ -129,7 +133,7 @@ fn is_young(stamp: ProposalStamp) -> bool {
 
 fn look(path: &Path, stamp: ProposalStamp, turn: Turn) -> FoundProposal {
     if fs::symlink_metadata(path).is_ok_and(|meta| meta.is_symlink()) {
-        return FoundProposal::Refused(Refused::Link);
+        return FoundProposal::Refused(RecoveryFileRefused::Link);
     }
     let text = match read_text(path, FileKind::Proposal) {
         Ok(text) => text,
@@ -149,24 +153,24 @@ fn parse(
     text: &str,
     stamp: ProposalStamp,
     turn: Turn,
-) -> Result<Option<RecoveryProposal>, Refused> {
+) -> Result<Option<RecoveryProposal>, RecoveryFileRefused> {
     let value = strict::parse(text).map_err(BadProposal::from)?;
     if value.get("source").and_then(Value::as_str) == Some("salve") {
         return Ok(None);
     }
     if !stamp.is_after(turn.began) {
         let written = stamp.modified.and_then(|at| Timestamp::try_from(at).ok());
-        return Err(Refused::Old(written.unwrap_or(turn.began)));
+        return Err(RecoveryFileRefused::Old(written.unwrap_or(turn.began)));
     }
     if let Some(iteration) = value.get("iteration").and_then(Value::as_u64)
         && iteration != u64::from(turn.iteration)
     {
-        return Err(Refused::OtherIteration(iteration));
+        return Err(RecoveryFileRefused::OtherIteration(iteration));
     }
     let proposal = RecoveryProposal::read(&value)?;
     let diagnosed = proposal.timestamp;
     if diagnosed.saturating_add(SKEW).unwrap_or(diagnosed) < turn.began {
-        return Err(Refused::OldDiagnosis(diagnosed));
+        return Err(RecoveryFileRefused::OldDiagnosis(diagnosed));
     }
     Ok(Some(proposal))
 }

@@ -12,8 +12,8 @@ use std::time::{Duration, Instant, SystemTime};
 use jiff::Timestamp;
 use salve_core::earned::EarningTerms;
 use salve_core::event::{
-    Authority, Digest, Effect, Event, IncidentEvent, Judgement, Mode, Remedy, RemedyKind,
-    RemedyOrigin, RemedyVerdict, Repeat, Undo,
+    Authority, Digest, Effect, Event, IncidentEvent, Judgement, Remedy, RemedyKind, RemedyOrigin,
+    RemedyVerdict, RepairMode, Repeat, Undo,
 };
 use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, GateCounters, GatePolicy, Request};
 use salve_core::id::Signature;
@@ -323,15 +323,15 @@ impl<'a> Remedies<'a> {
         Offer { candidate: Candidate { remedy, confidence: trust.confidence }, judgement, what }
     }
 
-    /// Returns what the playbook prescribes and has not been tried in vain.
+    /// Returns what the playbook prescribes and has not been tried without success.
     pub fn prescribed(
         &self,
         diagnosis: &Diagnosis,
         failed: &[Digest],
-        mode: Mode,
+        mode: RepairMode,
         scrubber: &Scrubber,
     ) -> Vec<Offer> {
-        if (diagnosis.nature, mode) == (Nature::Code, Mode::Agent) {
+        if (diagnosis.nature, mode) == (Nature::Code, RepairMode::Agent) {
             // An agent reads it before it is only run again.
             return Vec::new();
         }

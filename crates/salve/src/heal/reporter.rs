@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Entry, Exit, Proof};
+use salve_core::event::{Entry, ProcessExit, Proof};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 use salve_core::scrub::Scrubbed;
@@ -36,7 +36,6 @@ pub enum Remark {
     TriedAgain {
         /// What runs.
         command: Scrubbed,
-        /// Why.
         why: Scrubbed,
     },
     /// A server that was started again while its incident waits for a person failed as before.
@@ -56,7 +55,7 @@ pub enum Remark {
     /// A server ended by itself, as it should.
     Ended {
         /// How.
-        exit: Exit,
+        exit: ProcessExit,
     },
     /// A server was stopped because somebody wanted it.
     Stopped,
@@ -83,22 +82,14 @@ pub enum Remark {
         once: Option<String>,
     },
     /// What a green check was found to prove.
-    Judged {
-        /// The proof.
-        proof: Proof,
-        /// Why.
-        why: Scrubbed,
-    },
+    Judged { proof: Proof, why: Scrubbed },
     /// An earlier run of Salve asked, and nobody has answered yet.
     Asks {
         /// The incident that asks.
         incident: IncidentId,
     },
     /// The run ends while an incident cools down, so a person has to act.
-    LeftToPerson {
-        /// The incident.
-        incident: IncidentId,
-    },
+    LeftToPerson { incident: IncidentId },
     /// Something that a person should know.
     Note(Scrubbed),
 }

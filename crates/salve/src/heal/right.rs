@@ -66,7 +66,6 @@ impl LockHolder {
         }
     }
 
-    /// Returns the process.
     pub(crate) fn process(&self, scrubber: &Scrubber) -> Process {
         Process { pid: self.pid, started: self.started, host: scrubber.scrub(&self.host) }
     }
@@ -268,14 +267,13 @@ mod tests {
         let dead = Process { started: me.started + 1, ..me.clone() };
         let right = RunRight::Server("web");
         let lock = RunLock::take(&project, right, &dead).unwrap();
-        std::thread::scope(|scope| {
+        let _mine = std::thread::scope(|scope| {
             let waiting = scope.spawn(|| RunLock::take(&project, right, &me));
             // Whether it waits or comes later, it gets it.
             std::thread::yield_now();
             drop(lock);
-            waiting.join().unwrap().unwrap();
+            waiting.join().unwrap().unwrap()
         });
-        let _mine = RunLock::take(&project, right, &me).unwrap();
         let refused = RunLock::take(&project, right, &dead).unwrap_err();
         assert!(matches!(refused, NotGiven::Held { .. }), "one who lives is not waited for");
     }

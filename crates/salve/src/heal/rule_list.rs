@@ -6,7 +6,7 @@ use salve_core::earned::{Came, EarnedRule, EarningTerms, Lost, RuleStanding};
 use salve_core::scrub::Scrubber;
 use serde::Serialize;
 
-use crate::config::tree::{Node, Value};
+use crate::config::tree::{SettingNode, Value};
 use crate::config::{Config, PlaybookAuto};
 
 /// What a rule does now.
@@ -78,7 +78,7 @@ pub fn written_rules(config: &Config, scrubber: &Scrubber) -> Vec<RuleListRow> {
             Some(Value::List(items)) => items.as_slice(),
             Some(_) | None => &[],
         };
-        let row = move |(place, node): (usize, &Node)| RuleListRow {
+        let row = move |(place, node): (usize, &SettingNode)| RuleListRow {
             rule: format!("{key}[{place}]"),
             state,
             text: match &node.value {
@@ -106,7 +106,7 @@ pub fn written_rules(config: &Config, scrubber: &Scrubber) -> Vec<RuleListRow> {
     rows
 }
 
-fn origin(node: Option<&Node>) -> String {
+fn origin(node: Option<&SettingNode>) -> String {
     match node.map(|node| &node.origin) {
         None => "not set".to_owned(),
         Some(origin) if origin.layer() == "default" => "default".to_owned(),
@@ -131,7 +131,7 @@ impl RuleListRow {
         let origin = match (&rule.accepted, &rule.accepted_before_seals, rule.approvals.last()) {
             (Some(word), ..) => format!("accepted by {}, {}", word.by, day(word.at)),
             (None, Some(word), _) => {
-                format!("accepted by {} before words were sealed; say it once more", word.by)
+                format!("accepted by {} before words were sealed; accept it once more", word.by)
             }
             (None, None, Some(word)) => format!("approved by {}, {}", word.by, day(word.at)),
             (None, None, None) => String::new(),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Exit, Repeat, Subject, SubjectKind};
+use salve_core::event::{ProcessExit, Repeat, Subject, SubjectKind};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::cause::FailurePlace;
@@ -14,7 +14,7 @@ use super::files::with_causes;
 use super::run_base::RunBase;
 use super::spawn_thread;
 use super::watch_sense::{BETWEEN_LOOKS, WatchSense};
-use crate::process::{Capture, Ended, ProcessInput, Spec, Supervisor, Terminal};
+use crate::process::{Capture, ProcessEnd, ProcessInput, Spec, Supervisor, Terminal};
 
 #[derive(Clone, Debug)]
 pub struct CommandRun {
@@ -62,7 +62,7 @@ impl CommandPlan {
     }
 
     /// Returns one run of it.
-    pub fn errand(&self) -> CommandRun {
+    pub fn command_run(&self) -> CommandRun {
         let Self { name, argv, dir, env, limit, .. } = self.clone();
         CommandRun { name, argv, dir, env, limit }
     }
@@ -72,7 +72,7 @@ impl CommandPlan {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandRunEnd {
     /// By which code or signal, or that it outlived its limit.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// How long it took.
     pub took: Duration,
     /// The last lines it wrote, or why it could not be started; not scrubbed.
@@ -88,12 +88,12 @@ pub struct CommandRunEnd {
 impl CommandRunEnd {
     /// Returns a run of nothing, which ended without an error.
     pub fn nothing() -> Self {
-        let (exit, took, output) = (Exit::Code(0), Duration::ZERO, String::new());
+        let (exit, took, output) = (ProcessExit::Code(0), Duration::ZERO, String::new());
         Self { exit, took, output, stopped: false, watches: false, left: 0 }
     }
 
     pub fn is_green(&self) -> bool {
-        self.exit == Exit::Code(0) && !self.stopped
+        self.exit == ProcessExit::Code(0) && !self.stopped
     }
 }
 
@@ -108,14 +108,14 @@ const PASSING: Duration = Duration::from_secs(5);
 
 /// What reaches the thread that waits for a check.
 enum RunNews {
-    Ended(Ended),
+    Ended(ProcessEnd),
     Stop,
 }
 
 /// What a run came to.
 enum RunEndKind {
     /// It ended by itself.
-    Ended(Ended),
+    Ended(ProcessEnd),
     /// Somebody wanted it to end.
     Stopped,
     /// It outlived its limit.
@@ -189,7 +189,7 @@ fn run(
         Ok(running) => running,
         Err(error) => {
             let output = with_causes(&error);
-            let (exit, took) = (Exit::Code(127), since.elapsed());
+            let (exit, took) = (ProcessExit::Code(127), since.elapsed());
             return CommandRunEnd { exit, took, output, ..CommandRunEnd::nothing() };
         }
     };
@@ -221,7 +221,7 @@ fn run(
         (matches!(end, RunEndKind::Stopped), matches!(end, RunEndKind::Watches));
     let exit = match end {
         RunEndKind::Ended(ended) => ended.exit,
-        RunEndKind::Stopped | RunEndKind::TimedOut | RunEndKind::Watches => Exit::TimedOut,
+        RunEndKind::Stopped | RunEndKind::TimedOut | RunEndKind::Watches => ProcessExit::TimedOut,
     };
     CommandRunEnd { exit, took, output: spec.output.tail(), stopped, watches, left }
 }

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use salve_core::event::{Actor, Amounts, AtALoss, IncidentPolicy, Limits, Mode, OnFailure, Scope};
+use salve_core::event::{
+    Actor, Amounts, AtALoss, IncidentPolicy, OnFailure, RepairMode, ResourceLimits, Scope,
+};
 use salve_core::fingerprint::FingerprintRules;
 use salve_core::scrub::Scrubbed;
 
@@ -69,7 +71,7 @@ pub struct RepairTerms {
     /// Who is asked when a person has to decide.
     pub person: Scrubbed,
     /// Whether an agent repairs.
-    pub mode: Mode,
+    pub mode: RepairMode,
     /// How long an agent may take to begin.
     pub engage: Duration,
     /// How long an agent may take to finish.
@@ -94,7 +96,7 @@ impl RepairTerms {
     /// Returns the terms of an incident that may spend this much and waits for nothing.
     ///
     /// What one kind of subject wants otherwise it changes.
-    pub fn policy(&self, limits: Limits) -> IncidentPolicy {
+    pub fn policy(&self, limits: ResourceLimits) -> IncidentPolicy {
         IncidentPolicy {
             person: self.person.clone(),
             mode: self.mode,
@@ -125,9 +127,9 @@ impl RunBase<'_> {
     }
 
     /// Returns what is left of limits that hold for the whole run.
-    pub fn left_of(&self, run: Limits) -> Limits {
+    pub fn left_of(&self, run: ResourceLimits) -> ResourceLimits {
         let left = |limit: Option<u64>, spent: u64| limit.map(|limit| limit.saturating_sub(spent));
-        Limits {
+        ResourceLimits {
             attempts: left(run.attempts, self.spent.attempts),
             tokens: left(run.tokens, self.spent.tokens),
             money_micros: left(run.money_micros, self.spent.money_micros),

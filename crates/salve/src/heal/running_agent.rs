@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
 
-use crate::agent::{self, AgentEvent, AgentRun, Profile, Task};
+use crate::agent::{self, AgentEvent, AgentRun, AgentTask, Profile};
 use crate::config::{LiveSettings, Reload};
 use crate::process::Supervisor;
 use crate::store::StoreError;
@@ -25,7 +25,7 @@ pub struct RunningAgent {
 
 /// Why an agent does not work.
 #[derive(Clone, Debug)]
-pub struct NotStarted {
+pub struct AgentNotStarted {
     /// Why, and what to do.
     pub text: String,
     /// Whether its program is not there.
@@ -38,7 +38,7 @@ pub struct AgentStart<'a> {
     /// How its program is run.
     pub profile: &'a Profile,
     /// What it is to do.
-    pub task: &'a Task,
+    pub task: &'a AgentTask,
     /// When it begins.
     pub now: Timestamp,
 }
@@ -50,7 +50,7 @@ pub fn start_agent(
     &AgentStart { profile, task, now }: &AgentStart<'_>,
     scrubber: &Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
-) -> Result<Result<RunningAgent, NotStarted>, StoreError> {
+) -> Result<Result<RunningAgent, AgentNotStarted>, StoreError> {
     let guard = live.agent_starts(now)?;
     match agent::start(care, profile, task, scrubber, on) {
         Ok(agent) => {
@@ -66,7 +66,7 @@ pub fn start_agent(
                 format!("{error}: {}", error.source)
             };
             let text = left.map_or(text.clone(), |left| format!("{text}\n{left}"));
-            Ok(Err(NotStarted { text, is_missing }))
+            Ok(Err(AgentNotStarted { text, is_missing }))
         }
     }
 }

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use salve_core::check::{self, CheckBrief, Results};
 use salve_core::event::{
-    Actor, Digest, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, Judgement, Limits,
-    Proof, Subject,
+    Actor, Digest, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy, Judgement, Proof,
+    ResourceLimits, Subject,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident};
@@ -272,7 +272,7 @@ pub struct OpeningTerms {
     /// The terms of the incident itself.
     pub policy: IncidentPolicy,
     /// What is left above the incident: to the run, or to the job it is a part of.
-    pub left: Limits,
+    pub left: ResourceLimits,
 }
 
 /// Salve's own resorts.
@@ -317,9 +317,7 @@ pub struct FailureWaiter(pub u64);
 /// What was found when a remedy was verified.
 #[derive(Clone, Copy, Debug)]
 pub struct VerifiedFinding<'w> {
-    /// The proof.
     pub proof: Proof,
-    /// Why.
     pub why: &'w str,
     /// Whether the change was found needless and is undone.
     pub is_taken_back: bool,
@@ -335,7 +333,6 @@ impl<'w> VerifiedFinding<'w> {
 /// Something that a subject tells the driver.
 #[derive(Debug)]
 pub(super) enum SubjectFact {
-    /// It failed.
     Failed(Box<SeenFailure>),
     /// It showed what an earlier run of Salve saw.
     Saw(Box<Evidence>, Duration),

@@ -23,7 +23,6 @@ pub fn examine(root: &Path, files: &[KeptVerifierFile], argv: &[OsString]) -> Ex
 /// A file below the project's root in two states; nothing where there is no such file.
 #[derive(Clone, Debug)]
 pub struct ExaminedFile {
-    /// Its path.
     pub path: String,
     /// What it held before.
     pub before: Option<Vec<u8>>,

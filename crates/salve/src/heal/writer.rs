@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
     Actor, Authority, Digest, Draft, Entry, Event, IncidentEvent, IncidentOutcome, IncidentPolicy,
-    Limits, MemoryEvent, PersonOrder, Process, Proof, Subject, SubjectKind, Symptom,
+    MemoryEvent, PersonOrder, Process, Proof, ResourceLimits, Subject, SubjectKind, Symptom,
 };
 use salve_core::fingerprint::Fingerprint;
 use salve_core::id::IncidentId;
@@ -440,15 +440,15 @@ pub struct IncidentOpening {
     /// The terms.
     pub policy: IncidentPolicy,
     /// What is left above the incident: to the run, or to the job it is a part of.
-    pub left: Limits,
+    pub left: ResourceLimits,
     /// What was seen.
     pub symptom: Symptom,
 }
 
 /// Returns what one incident may spend of what is left above it.
-fn within(own: Limits, left: Limits) -> Limits {
+fn within(own: ResourceLimits, left: ResourceLimits) -> ResourceLimits {
     let least = |own: Option<u64>, left: Option<u64>| [own, left].into_iter().flatten().min();
-    Limits {
+    ResourceLimits {
         attempts: least(own.attempts, left.attempts),
         tokens: least(own.tokens, left.tokens),
         money_micros: least(own.money_micros, left.money_micros),
@@ -461,11 +461,11 @@ fn within(own: Limits, left: Limits) -> Limits {
 mod tests {
     use salve_core::class::Class;
     use salve_core::event::{
-        Acted, AtALoss, Effect, EffectReport, Exit, Mode, OnFailure, Repeat, ServerEvent,
-        SubjectKind,
+        Acted, AtALoss, Effect, EffectReport, OnFailure, ProcessExit, RepairMode, Repeat,
+        ServerEvent, SubjectKind,
     };
     use salve_core::id::Signature;
-    use salve_core::scrub::Key;
+    use salve_core::scrub::ScrubKey;
 
     use super::*;
     use crate::heal::remedies::{self, Offer};
@@ -473,19 +473,20 @@ mod tests {
 
     #[test]
     fn an_incident_gets_what_is_left_above_it_and_never_more_than_its_own() {
-        let limits = |tokens: u64| Limits { tokens: Some(tokens), ..Limits::default() };
+        let limits =
+            |tokens: u64| ResourceLimits { tokens: Some(tokens), ..ResourceLimits::default() };
         assert_eq!(within(limits(50), limits(500)).tokens, Some(50));
         assert_eq!(within(limits(50), limits(20)).tokens, Some(20));
         assert_eq!(within(limits(50), limits(0)).tokens, Some(0));
-        assert_eq!(within(limits(50), Limits::default()).tokens, Some(50));
-        assert_eq!(within(Limits::default(), limits(4)).tokens, Some(4));
+        assert_eq!(within(limits(50), ResourceLimits::default()).tokens, Some(50));
+        assert_eq!(within(ResourceLimits::default(), limits(4)).tokens, Some(4));
     }
 
     #[test]
     fn a_clock_that_was_set_back_makes_no_wait_longer() {
         let home = tempfile::tempdir().unwrap();
         let store = Store::open(&Project::at(home.path()).unwrap()).unwrap();
-        let writer = IncidentWriter::new(&store, Scrubber::new(Key::new([1; 32])));
+        let writer = IncidentWriter::new(&store, Scrubber::new(ScrubKey::new([1; 32])));
         let day = SignedDuration::from_hours(24);
         let tomorrow = Timestamp::now() + day;
         writer.go_on_from(tomorrow);
@@ -498,10 +499,10 @@ mod tests {
 
     /// Opens an incident of a server that may be tried three times.
     fn opened(writer: &IncidentWriter<'_>) -> Incident {
-        let limits = Limits { attempts: Some(3), ..Limits::default() };
+        let limits = ResourceLimits { attempts: Some(3), ..ResourceLimits::default() };
         let policy = IncidentPolicy {
             person: Scrubbed::literal("ada"),
-            mode: Mode::Legacy,
+            mode: RepairMode::Legacy,
             listener: None,
             starts: None,
             limits,
@@ -520,8 +521,12 @@ mod tests {
         };
         let (kind, repeat) = (SubjectKind::Server, Repeat::Safe);
         let subject = Subject { kind, name: Scrubbed::literal("web"), repeat };
-        let opening =
-            IncidentOpening { subject, policy, left: Limits::default(), symptom: symptom() };
+        let opening = IncidentOpening {
+            subject,
+            policy,
+            left: ResourceLimits::default(),
+            symptom: symptom(),
+        };
         writer.open(IncidentId(uuid::Uuid::from_u128(7)), opening, Vec::new()).unwrap().0
     }
 
@@ -530,7 +535,7 @@ mod tests {
             signature: Signature(1),
             class: Class::Unknown,
             key_line: Scrubbed::literal("no luck"),
-            exit: Some(Exit::Code(1)),
+            exit: Some(ProcessExit::Code(1)),
             tree: None,
             acted: Acted::No,
         }
@@ -546,7 +551,7 @@ mod tests {
     fn a_crash_and_the_restart_that_follows_are_one_write() {
         let home = tempfile::tempdir().unwrap();
         let store = Store::open(&Project::at(home.path()).unwrap()).unwrap();
-        let writer = IncidentWriter::new(&store, Scrubber::new(Key::new([1; 32])));
+        let writer = IncidentWriter::new(&store, Scrubber::new(ScrubKey::new([1; 32])));
         let mut incident = opened(&writer);
         let me = writer.salve();
         let first = writer.write(&mut incident, &me, vec![judged()], &mut |_, _| {}).unwrap();
@@ -557,7 +562,7 @@ mod tests {
             EffectReport::Verified { proof: Proof::Failed, symptom: Some(Box::new(symptom())) };
         let stopped = Event::Server(ServerEvent::Stopped {
             server: Scrubbed::literal("web"),
-            exit: Exit::Code(1),
+            exit: ProcessExit::Code(1),
         });
         let crash =
             [stopped, Event::Incident(IncidentEvent::Finished { effect: 1, report: failed })];

@@ -89,9 +89,7 @@ pub struct ToolFailure {
     /// When it failed.
     #[serde(serialize_with = "exact")]
     pub timestamp: When,
-    /// The tool.
     pub tool: String,
-    /// Its error.
     pub error: String,
     /// What the call was about.
     #[serde(default, skip_serializing_if = "Value::is_null")]
@@ -106,7 +104,7 @@ pub struct ToolFailure {
 
 /// One entry of `patterns.yaml`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pattern {
+pub struct LearnedPattern {
     /// What kind of error it is: `network`, `auth` or another word.
     pub category: String,
     /// Text that the error contains.
@@ -121,7 +119,6 @@ pub struct Pattern {
 pub struct UsagePattern {
     /// Its name.
     pub id: String,
-    /// The tool.
     pub tool: String,
     /// The kind of mistake.
     #[serde(default)]

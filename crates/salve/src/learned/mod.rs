@@ -36,7 +36,7 @@ pub use answer::{MemoryAnswer, MemoryQuestion, NearMatch, TriedRemedyLine};
 pub use failures::FailedCalls;
 pub use file::LearnedFile;
 pub use items::{
-    FixAttempt, FixResult, HealingPattern, Pattern, Sureness, ToolFailure, ToolFixItem,
+    FixAttempt, FixResult, HealingPattern, LearnedPattern, Sureness, ToolFailure, ToolFixItem,
     UsagePattern, When,
 };
 pub use stats::{KnownIssues, MemoryHealth};

@@ -8,7 +8,7 @@ use salve_core::fingerprint::{AnchorRow, FingerprintRules, Hints, Rows};
 use salve_core::memory::{
     RecordStanding, RemedyTrial, RememberedFailure, RememberedKind, RememberedRemedy,
 };
-use salve_core::scrub::{Key, Scrubbed, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubbed, Scrubber};
 
 use super::super::Learned;
 use crate::project::Project;
@@ -39,7 +39,7 @@ fn a_new_row_loses_nothing_that_was_learned_or_written_into_the_file() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
     let (scrubber, old, new) =
-        (Scrubber::new(Key::new([1; 32])), FingerprintRules::built_in(), with_row());
+        (Scrubber::new(ScrubKey::new([1; 32])), FingerprintRules::built_in(), with_row());
     let before = Learned::new(&store, &scrubber, old);
     assert_eq!(before.rekey().unwrap(), 0);
     let outcome = |proof| RemedyTrial {
@@ -88,7 +88,7 @@ fn a_new_row_loses_nothing_that_was_learned_or_written_into_the_file() {
 fn what_a_colleague_without_the_row_sends_is_taken_in_under_the_rows_name() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
-    let (scrubber, new) = (Scrubber::new(Key::new([1; 32])), with_row());
+    let (scrubber, new) = (Scrubber::new(ScrubKey::new([1; 32])), with_row());
     let output = "error: stock service berlin does not answer";
     let failure = |rules: &FingerprintRules| {
         RememberedFailure::new(&rules.fingerprint(output, &Hints::default()), &scrubber)

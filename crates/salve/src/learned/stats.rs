@@ -7,7 +7,7 @@ use salve_core::memory::usage::{PatternStage, UsageRecord};
 use serde::Serialize;
 
 use super::failures::FailedCalls;
-use super::{Learned, Pattern, ToolFailure, ToolFixItem};
+use super::{Learned, LearnedPattern, ToolFailure, ToolFixItem};
 use crate::store::StoreError;
 
 /// Failures shown as recent.
@@ -34,7 +34,7 @@ pub struct KnownIssues {
     /// Fixes that somebody taught for this very error of this tool.
     pub fixes: Vec<ToolFixItem>,
     /// Texts in the error that say what kind of error it is.
-    pub patterns: Vec<Pattern>,
+    pub patterns: Vec<LearnedPattern>,
 }
 
 impl Learned<'_> {

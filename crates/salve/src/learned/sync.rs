@@ -17,11 +17,11 @@ use serde_json::{Value, json};
 use super::failures::FailedCalls;
 use super::file::LearnedFile;
 use super::healing::to_pattern;
-use super::items::{HealingPattern, Pattern, ToolFailure, ToolFixItem, UsagePattern, When};
-use super::text::{Written, write};
+use super::items::{HealingPattern, LearnedPattern, ToolFailure, ToolFixItem, UsagePattern, When};
+use super::text::{RewrittenText, write};
 use super::yaml::{Document, parse};
 use super::{Learned, LearnedError, Malformed, SyncReport};
-use crate::atomic::{self, Made, WriteError};
+use crate::atomic::{self, FileMade, WriteError};
 use crate::files::{self, FileError, FileKind};
 use crate::scrub::scrub_value;
 use crate::store::{
@@ -167,7 +167,7 @@ impl Learned<'_> {
         if old.is_none() && items.is_empty() {
             return Ok(());
         }
-        let Written { text, lost_comments } = write(file, &items, stats.as_ref(), old);
+        let RewrittenText { text, lost_comments } = write(file, &items, stats.as_ref(), old);
         let path = self.path(file);
         if old.is_none_or(|(old, _)| old != text) {
             self.make_dir()?;
@@ -253,7 +253,7 @@ impl Learned<'_> {
     }
 
     /// Returns the error patterns.
-    pub fn patterns(&self) -> Result<Vec<Pattern>, StoreError> {
+    pub fn patterns(&self) -> Result<Vec<LearnedPattern>, StoreError> {
         self.typed(LearnedFile::Patterns)
     }
 
@@ -267,7 +267,7 @@ impl Learned<'_> {
     }
 
     /// Adds an error pattern, or replaces the same one.
-    pub fn put_pattern(&self, pattern: &Pattern) -> Result<(), StoreError> {
+    pub fn put_pattern(&self, pattern: &LearnedPattern) -> Result<(), StoreError> {
         self.put(LearnedFile::Patterns, pattern)
     }
 
@@ -392,7 +392,7 @@ fn keep_aside(path: &Path, text: &str) -> Result<PathBuf, LearnedError> {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     for number in 1_u32.. {
         let copy = path.with_file_name(format!("{name}.kept-{number}"));
-        if atomic::write_new(&copy, text)? == Made::New {
+        if atomic::write_new(&copy, text)? == FileMade::New {
             return Ok(copy);
         }
     }

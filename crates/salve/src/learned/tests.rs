@@ -14,7 +14,7 @@ use salve_core::memory::{
 use salve_core::prevention::category::MistakeCategory;
 use salve_core::prevention::mistake::{CallMistake, LearnedMistake};
 use salve_core::prevention::session::UsageLesson;
-use salve_core::scrub::{Key, Scrubbed};
+use salve_core::scrub::{ScrubKey, Scrubbed};
 use serde_json::{Value, json};
 
 use super::yaml::{Document, parse};
@@ -34,7 +34,7 @@ impl Bench {
     fn new() -> Self {
         let dir = tempfile::tempdir().unwrap();
         let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
-        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
         Self { _dir: dir, store, scrubber, rules: FingerprintRules::built_in() }
     }
 

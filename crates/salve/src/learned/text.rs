@@ -13,7 +13,7 @@ use crate::store::LearnedItem;
 
 /// A new text for a file, and whether a comment of the old one has no place in it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct RewrittenText {
     pub(super) text: String,
     pub(super) lost_comments: bool,
 }
@@ -26,10 +26,10 @@ pub(super) fn write(
     items: &[LearnedItem],
     stats: Option<&Value>,
     old: Option<(&str, &Document)>,
-) -> Written {
+) -> RewrittenText {
     match file {
         LearnedFile::HealingPatterns => {
-            Written { text: write_json(file, items, old), lost_comments: false }
+            RewrittenText { text: write_json(file, items, old), lost_comments: false }
         }
         LearnedFile::ToolFixes
         | LearnedFile::ToolFailures
@@ -54,7 +54,7 @@ fn write_yaml(
     items: &[LearnedItem],
     stats: Option<&Value>,
     old: Option<(&str, &Document)>,
-) -> Written {
+) -> RewrittenText {
     let laid_out = old.and_then(|(text, document)| Layout::of(file, text, document));
     let fresh = || {
         let mut text = format!("{HEADER}{}:", file.root());
@@ -69,9 +69,11 @@ fn write_yaml(
     match laid_out {
         None => {
             let lost_comments = old.is_some_and(|(text, _)| text.lines().any(has_comment));
-            Written { text: fresh(), lost_comments }
+            RewrittenText { text: fresh(), lost_comments }
         }
-        Some(layout) => Written { text: layout.write(file, items, stats), lost_comments: false },
+        Some(layout) => {
+            RewrittenText { text: layout.write(file, items, stats), lost_comments: false }
+        }
     }
 }
 

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use super::Malformed;
 use super::file::LearnedFile;
-use super::items::{HealingPattern, Pattern, ToolFailure, ToolFixItem, UsagePattern};
+use super::items::{HealingPattern, LearnedPattern, ToolFailure, ToolFixItem, UsagePattern};
 use crate::files::{YamlError, parse_yaml};
 use crate::store::LearnedItem;
 
@@ -117,7 +117,7 @@ struct Failures {
 #[derive(Deserialize)]
 struct Patterns {
     #[serde(rename = "patterns")]
-    _patterns: Vec<Pattern>,
+    _patterns: Vec<LearnedPattern>,
 }
 
 #[derive(Deserialize)]

@@ -104,7 +104,8 @@ impl RepairTools<'_> {
         let unfit = |why: String| RepairToolsError::Patch(why);
         let workspace =
             Workspace::open(&self.place.project).map_err(|error| unfit(error.to_string()))?;
-        let files = workspace.fits(patch.as_bytes()).map_err(|error| unfit(error.to_string()))?;
+        let files =
+            workspace.patches().fits(patch.as_bytes()).map_err(|error| unfit(error.to_string()))?;
         let lines: Option<u32> = files.iter().map(|file| file.lines).sum();
         let by = Actor::Agent { name: self.agent_name(client) };
         let scrubber = self.scrubber().clone();

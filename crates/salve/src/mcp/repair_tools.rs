@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use salve_core::event::{Actor, Draft, Event, IncidentEvent, Process, SessionEvent, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
-use salve_core::repair::{self, IncidentStory, NoTask, Reported, Scene, Task};
+use salve_core::repair::{self, IncidentStory, NoTask, RepairScene, Reported, WaitingTask};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::view::IncidentView;
 use serde::Serialize;
@@ -34,7 +34,6 @@ const NAME: usize = 100;
 /// What a room is opened for.
 #[derive(Clone, Debug)]
 pub struct RepairToolsPlace {
-    /// The project.
     pub project: Project,
     /// What takes secrets out of what agents say.
     pub scrubber: Scrubber,
@@ -78,7 +77,6 @@ pub struct AgentReport {
 /// Who is there to take up repairs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum AttachedPresence {
-    /// Nobody.
     #[default]
     Nobody,
     /// A client with a session.
@@ -107,7 +105,6 @@ pub struct RepairTools<'s> {
 }
 
 impl RepairTools<'_> {
-    /// Returns the project.
     pub fn project(&self) -> &Project {
         &self.place.project
     }
@@ -119,7 +116,6 @@ impl RepairTools<'_> {
         config.map(|config| config.settings.checks.into_keys().collect()).unwrap_or_default()
     }
 
-    /// Returns the scrubber.
     pub fn scrubber(&self) -> &Scrubber {
         &self.place.scrubber
     }
@@ -188,13 +184,17 @@ impl RepairTools<'_> {
     }
 
     /// Returns the repair that waits for an agent, and says in the journal that `client` took it up.
-    pub fn task(&mut self, client: &str, server: Option<&str>) -> Result<Task, RepairToolsError> {
+    pub fn task(
+        &mut self,
+        client: &str,
+        server: Option<&str>,
+    ) -> Result<WaitingTask, RepairToolsError> {
         let by = Actor::Agent { name: self.agent_name(client) };
         for _ in 0..TRIES {
-            let Some(moment) = self.look()? else { return Ok(Task::Nothing(never())) };
+            let Some(moment) = self.look()? else { return Ok(WaitingTask::Nothing(never())) };
             let views = &moment.repairs;
             let task = repair::task(views, &moment.scene(server));
-            let Task::Repair(found) = &task else { return Ok(task) };
+            let WaitingTask::Repair(found) = &task else { return Ok(task) };
             let Some(view) = views.iter().find(|view| view.id() == found.repair_id) else {
                 return Ok(task);
             };
@@ -267,7 +267,7 @@ impl RepairTools<'_> {
     pub fn story(&mut self, id: &str) -> Result<IncidentStory, RepairToolsError> {
         let view = self.repair(id)?;
         let deserted = deserted(&view, &self.place.scrubber);
-        let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
+        let scene = RepairScene { deserted: deserted.as_slice(), ..RepairScene::default() };
         Ok(IncidentStory::of(&view, &scene))
     }
 

@@ -13,7 +13,7 @@ use rmcp::model::{
 use rmcp::service::{NotificationContext, RequestContext, SubscriptionContext};
 use rmcp::{Peer, RoleServer, ServerHandler};
 use salve_core::id::IncidentId;
-use salve_core::repair::Task;
+use salve_core::repair::WaitingTask;
 use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
@@ -96,7 +96,7 @@ impl Session {
             RepairToolCall::Task(server) => {
                 let task =
                     self.access.ask(move |room| room.task(&client, server.as_deref())).await?;
-                if let Ok(Task::Repair(task)) = &task {
+                if let Ok(WaitingTask::Repair(task)) = &task {
                     lock(&self.attempts).insert(task.repair_id, task.attempt);
                 }
                 Ok(result(task))

@@ -27,7 +27,6 @@ const LONGEST: u64 = 64 << 20;
 /// The tool's name.
 pub(super) const NAME: &str = "skill_run";
 
-/// A call of the tool.
 #[derive(Clone, Debug, Deserialize)]
 pub(super) struct SkillToolCall {
     file: String,

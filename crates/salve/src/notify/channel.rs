@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use salve_core::event::{Channel, Entry};
-use salve_core::notify::{Banner, Message, NoticeMoment, TargetAnswer};
+use salve_core::notify::{Banner, NoticeMessage, NoticeMoment, TargetAnswer};
 
 use super::deliveries::Deliveries;
 use super::desktop::Desktop;
@@ -44,7 +44,7 @@ impl NoticeChannel for WebhookChannel<'_> {
     }
 
     fn try_out(&self, project: &str, at: Timestamp) -> Vec<DeliveryAttempt> {
-        let message = Message::test(at, project);
+        let message = NoticeMessage::test(at, project);
         let attempt = |(moment, url): &(NoticeMoment, String)| {
             let id = format!("msg_test_{}", uuid::Uuid::new_v4().simple());
             let letter = Letter { id: &id, at, url, message: &message };

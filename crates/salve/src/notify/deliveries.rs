@@ -9,7 +9,9 @@ use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{
     Actor, Channel, Delivery, Draft, Entry, Event, NoteEvent, Notified, Process,
 };
-use salve_core::notify::{After, Message, NoticeMoment, TargetAnswer, after, banner, message_id};
+use salve_core::notify::{
+    After, NoticeMessage, NoticeMoment, TargetAnswer, after, banner, message_id,
+};
 use salve_core::scrub::Scrubber;
 use salve_core::view::IncidentView;
 
@@ -61,7 +63,7 @@ struct PendingDelivery {
     moment: NoticeMoment,
     /// The question that it is about, if it is about one.
     question: Option<u32>,
-    message: Arc<Message>,
+    message: Arc<NoticeMessage>,
     attempt: u32,
     state: DeliveryState,
     /// Why it was not taken so far.
@@ -216,7 +218,7 @@ impl Deliveries {
             return self.note(entry.seq, dropped("it is a quiet hour", &self.scrubber));
         }
         let links = self.plan.links(entry, then.as_ref(), self.store.project());
-        let Some(message) = Message::of(entry, then.as_ref(), &links, &name) else { return };
+        let Some(message) = NoticeMessage::of(entry, then.as_ref(), &links, &name) else { return };
         if self.gone.iter().any(|gone| gone == url) {
             return self.note(entry.seq, dropped("its address is gone for good", &self.scrubber));
         }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use jiff::fmt::rfc2822::DateTimeParser;
-use salve_core::notify::{Message, NTFY_MARK, TargetAnswer, is_public};
+use salve_core::notify::{NTFY_MARK, NoticeMessage, TargetAnswer, is_public};
 use salve_core::scrub::Scrubber;
 use ureq::config::Config;
 use ureq::http::{Response, Uri};
@@ -31,7 +31,7 @@ pub(super) struct Letter<'a> {
     pub(super) id: &'a str,
     pub(super) at: Timestamp,
     pub(super) url: &'a str,
-    pub(super) message: &'a Message,
+    pub(super) message: &'a NoticeMessage,
 }
 
 /// How it was answered, and that in words.

@@ -3,7 +3,7 @@
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
 
-use salve_core::notify::{Message, TargetAnswer};
+use salve_core::notify::{NoticeMessage, TargetAnswer};
 
 use super::http::{Letter, Sent, send};
 use super::*;
@@ -22,7 +22,7 @@ fn plan(allow_private: bool) -> NoticePlan {
 
 /// Sends a message that says nothing else to `url`.
 fn send_test(url: &str, plan: &NoticePlan) -> Sent {
-    let message = Message::test(Timestamp::UNIX_EPOCH, "shop");
+    let message = NoticeMessage::test(Timestamp::UNIX_EPOCH, "shop");
     let letter = Letter { id: "msg_1", at: Timestamp::UNIX_EPOCH, url, message: &message };
     send(&letter, plan, &crate::scrub::scrubber())
 }

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
-use salve_core::event::{Authority, Exit, Process};
+use salve_core::event::{Authority, Process, ProcessExit};
 use salve_core::playbook::{Action, ActionStep, LivingProcess, LockHold, Right};
 
-use super::Ask;
+use super::FailedSubject;
 use super::aside::{self, Aside, remove};
 use super::look::{is_tracked, procs, sqlite};
 use crate::gate::DirError;
@@ -43,10 +43,7 @@ pub enum ApplyError {
     },
     /// A path is not what the action took it for: outside the project, or tracked by git.
     #[error("{path} is not the project's to rebuild")]
-    NotDerived {
-        /// The path.
-        path: String,
-    },
+    NotDerived { path: String },
     /// A lock or a process is not what it was when the remedy was chosen.
     #[error("{what} has changed meanwhile")]
     Changed {
@@ -62,7 +59,6 @@ pub enum ApplyError {
     /// A program has no directory to run in.
     #[error("cannot run `{command}` there")]
     Place {
-        /// The command.
         command: String,
         /// Why it has none.
         #[source]
@@ -71,7 +67,6 @@ pub enum ApplyError {
     /// A program could not be run.
     #[error("cannot run `{command}`")]
     Run {
-        /// The command.
         command: String,
         /// Why it could not.
         #[source]
@@ -80,7 +75,6 @@ pub enum ApplyError {
     /// A program did what none may do.
     #[error("`{command}` was not good")]
     Breach {
-        /// The command.
         command: String,
         /// What it did.
         #[source]
@@ -89,10 +83,9 @@ pub enum ApplyError {
     /// A program failed or took too long.
     #[error("`{command}` failed ({exit:?})")]
     Failed {
-        /// The command.
         command: String,
         /// How it ended.
-        exit: Exit,
+        exit: ProcessExit,
         /// The last lines it wrote, not scrubbed.
         output: String,
     },
@@ -105,7 +98,7 @@ pub enum ApplyError {
 pub fn apply(
     action: &Action,
     on: Authority,
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     care: &Supervisor,
 ) -> Result<Applied, ApplyError> {
     let mut applied = Applied::default();
@@ -175,7 +168,7 @@ fn clear(root: &Path, path: &str) -> Result<(), ApplyError> {
 }
 
 /// Removes a lock if it is still the very one that was judged, and nobody holds it.
-fn unlock(ask: &Ask<'_>, path: &str, judged: &LockHold) -> Result<(), ApplyError> {
+fn unlock(ask: &FailedSubject<'_>, path: &str, judged: &LockHold) -> Result<(), ApplyError> {
     let place = derived(ask.root, path)?;
     let now = procs::hold(ask, &place);
     let same = now.written == judged.written && now.pid == judged.pid;
@@ -188,7 +181,7 @@ fn unlock(ask: &Ask<'_>, path: &str, judged: &LockHold) -> Result<(), ApplyError
 
 /// Proves again that the holder is the one that was judged, and that it may be ended.
 fn found(
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     holder: &Process,
     port: Option<u16>,
     right: Right,
@@ -211,7 +204,7 @@ fn found(
 }
 
 /// Ends processes by handle, so that no other one is hit: asks, waits, kills.
-fn end(ask: &Ask<'_>, family: &[Process]) -> Result<(), ApplyError> {
+fn end(ask: &FailedSubject<'_>, family: &[Process]) -> Result<(), ApplyError> {
     let mut handles = Vec::new();
     for process in family {
         let pid = i32::try_from(process.pid).ok().and_then(Pid::from_raw);
@@ -248,7 +241,7 @@ struct RemedyRun<'a> {
 
 /// Runs a command in the sandbox.
 fn run(
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     care: &Supervisor,
     &RemedyRun { argv, dir, limit, on }: &RemedyRun<'_>,
 ) -> Result<SandboxEnd, ApplyError> {
@@ -271,7 +264,7 @@ fn run(
     if let Some(source) = ran.breach {
         return Err(ApplyError::Breach { command, source });
     }
-    if ran.exit == Exit::Code(0) {
+    if ran.exit == ProcessExit::Code(0) {
         return Ok(ran);
     }
     Err(ApplyError::Failed { command, exit: ran.exit, output: ran.output })

@@ -206,7 +206,7 @@ pub(super) fn remove(path: &Path) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use salve_core::scrub::Key;
+    use salve_core::scrub::ScrubKey;
 
     use super::*;
 
@@ -214,7 +214,7 @@ mod tests {
     fn what_a_process_that_is_gone_left_aside_comes_back_and_nothing_else_does() {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path();
-        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
         let (there, kept) = (root.join("node_modules"), root.join("node_modules/a"));
         fs::create_dir(&there).unwrap();
         fs::write(&kept, "old").unwrap();
@@ -255,7 +255,7 @@ mod tests {
         link(home.path().join("own").to_str().unwrap(), "own");
         link("../packages/a", "a");
         link("/gone/for/good", "gone");
-        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
         let aside = set(&root, "node_modules", &scrubber).unwrap().unwrap();
         fs::create_dir_all(root.join("node_modules/mine")).unwrap();
         link("../store/own", "own");
@@ -274,7 +274,7 @@ mod tests {
         fs::create_dir_all(root.join("web")).unwrap();
         std::os::unix::fs::symlink(home.path(), root.join("web/out")).unwrap();
         fs::write(&victim, "precious").unwrap();
-        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
         let me = process::this(&scrubber);
         let by = Process { started: me.started + 1, ..me };
         let paths = ["../victim", &victim.to_string_lossy(), "web/out/victim", ".git/config", ""];

@@ -28,7 +28,7 @@ pub const SETS_CI: &str = "SALVE_SETS_CI";
 
 /// The subject that failed, and where.
 #[derive(Clone, Copy, Debug)]
-pub struct Ask<'a> {
+pub struct FailedSubject<'a> {
     /// The project's root, absolute.
     pub root: &'a Path,
     /// The directory the subject runs in, absolute.
@@ -43,7 +43,7 @@ pub struct Ask<'a> {
     pub sandbox: &'a Sandbox,
 }
 
-impl Ask<'_> {
+impl FailedSubject<'_> {
     /// Returns a variable of the subject's environment.
     fn variable(&self, name: &str) -> Option<OsString> {
         let own =
@@ -53,13 +53,17 @@ impl Ask<'_> {
 }
 
 /// Looks at what a subject that still runs tells about; see [`Playbook::ails`].
-pub fn ails(ask: &Ask<'_>, seen: &ObservedFailure<'_>, scrubber: &Scrubber) -> Diagnosis {
+pub fn ails(ask: &FailedSubject<'_>, seen: &ObservedFailure<'_>, scrubber: &Scrubber) -> Diagnosis {
     let facts = look(ask, seen);
     Playbook::built_in().ails(seen, &facts, scrubber)
 }
 
 /// Looks at what the failure speaks of and returns what to make of it.
-pub fn diagnose(ask: &Ask<'_>, seen: &ObservedFailure<'_>, scrubber: &Scrubber) -> Diagnosis {
+pub fn diagnose(
+    ask: &FailedSubject<'_>,
+    seen: &ObservedFailure<'_>,
+    scrubber: &Scrubber,
+) -> Diagnosis {
     let facts = look(ask, seen);
     Playbook::built_in().diagnose(seen, &facts, scrubber)
 }

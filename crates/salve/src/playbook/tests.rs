@@ -3,17 +3,21 @@
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 
-use salve_core::event::{Authority, Exit, Process};
+use salve_core::event::{Authority, Process, ProcessExit};
 use salve_core::fingerprint::{FingerprintRules, Hints};
 use salve_core::playbook::{Action, ActionStep, Diagnosis, Edits, Gate, LockHold, Nature, Right};
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubber};
 
 use super::*;
 use crate::process::tests::alone;
 use crate::process::{Supervisor, tree};
 
 /// Carries an action out on the gate's word.
-fn apply(action: &Action, ask: &Ask<'_>, care: &Supervisor) -> Result<Applied, ApplyError> {
+fn apply(
+    action: &Action,
+    ask: &FailedSubject<'_>,
+    care: &Supervisor,
+) -> Result<Applied, ApplyError> {
     super::apply(action, Authority::Gate, ask, care)
 }
 
@@ -46,8 +50,8 @@ impl Stage {
         std::fs::write(path, text).unwrap();
     }
 
-    fn ask<'a>(&'a self, command: &'a str) -> Ask<'a> {
-        Ask {
+    fn ask<'a>(&'a self, command: &'a str) -> FailedSubject<'a> {
+        FailedSubject {
             root: &self.root,
             dir: &self.root,
             command,
@@ -62,25 +66,47 @@ impl Stage {
         let output = output.replace("ROOT", self.root.to_str().unwrap());
         let hints = Hints { exit_code: Some(code), ..Hints::default() };
         let fingerprint = FingerprintRules::built_in().fingerprint(&output, &hints);
-        let exit = Exit::Code(code);
+        let exit = ProcessExit::Code(code);
         let seen = ObservedFailure { fingerprint: &fingerprint, exit: &exit, output: &output };
-        super::diagnose(&self.ask(command), &seen, &Scrubber::new(Key::new([1; 32])))
+        super::diagnose(&self.ask(command), &seen, &Scrubber::new(ScrubKey::new([1; 32])))
     }
 
     /// Diagnoses and compares the rule and the remedies.
     #[track_caller]
-    fn check(&self, (command, output, code): (&str, &str, i32), rule: &str, remedies: &[&str]) {
-        let found = self.diagnose(command, output, code);
+    fn check<'c>(&self, failed: impl Into<FailedCommand<'c>>, rule: &str, remedies: &[&str]) {
+        let failed = failed.into();
+        let found = self.diagnose(failed.command, failed.output, failed.code);
         assert_eq!(found.rule.as_deref(), Some(rule), "{found:?}");
         let got: Vec<&str> = found.remedies.iter().map(|r| r.remedy.text.as_str()).collect();
         assert_eq!(got, remedies, "{found:?}");
     }
 }
 
+/// A command, and how it failed.
+#[derive(Clone, Copy)]
+struct FailedCommand<'a> {
+    command: &'a str,
+    output: &'a str,
+    code: i32,
+}
+
+impl<'a, S: AsRef<str> + ?Sized> From<(&'a str, &'a S, i32)> for FailedCommand<'a> {
+    fn from((command, output, code): (&'a str, &'a S, i32)) -> Self {
+        Self { command, output: output.as_ref(), code }
+    }
+}
+
+const fn failed_command<'a>(command: &'a str, output: &'a str, code: i32) -> FailedCommand<'a> {
+    FailedCommand { command, output, code }
+}
+
 const NPM: &str = r#"{"name":"app","scripts":{"dev":"node server.js","build":"tsc"},"dependencies":{"ms":"2.1.3"}}"#;
 const LOCK: &str = r#"{"name":"app","lockfileVersion":3,"packages":{"":{"name":"app","dependencies":{"ms":"2.1.3"}},"node_modules/ms":{"version":"2.1.3","bin":{"ms":"cli.js"}}}}"#;
-const MISSING: (&str, &str, i32) =
-    ("npm run dev", "Error: Cannot find module 'ms'\nRequire stack:\n- ROOT/server.js\n", 1);
+const MISSING: FailedCommand<'static> = failed_command(
+    "npm run dev",
+    "Error: Cannot find module 'ms'\nRequire stack:\n- ROOT/server.js\n",
+    1,
+);
 
 fn node() -> Stage {
     Stage::new(&[
@@ -107,7 +133,7 @@ fn the_same_words_want_another_cure_in_another_state() {
     stage.check(MISSING, "node.package-there-now", &["restart"]);
     stage.write("node_modules/ms/package.json", r#"{"version":"1.0.0","main":"index.js"}"#);
     stage.check(MISSING, "node.stale", &fresh);
-    let undeclared = ("npm run dev", "Error: Cannot find module 'left-pads'\n", 1);
+    let undeclared = failed_command("npm run dev", "Error: Cannot find module 'left-pads'\n", 1);
     stage.check(undeclared, "node.package-undeclared", &[]);
 }
 
@@ -124,9 +150,10 @@ fn a_lockfile_that_disagrees_is_not_written_for_a_missing_package() {
 fn the_projects_own_output_is_built_and_its_source_is_not() {
     let stage = node();
     stage.write("node_modules/ms/index.js", "1");
-    let output = ("npm start", "Error: Cannot find module 'ROOT/dist/server.js'\n", 1);
+    let output =
+        failed_command("npm start", "Error: Cannot find module 'ROOT/dist/server.js'\n", 1);
     stage.check(output, "node.build-output-missing", &["npm run build"]);
-    let own = ("npm start", "Error: Cannot find module 'ROOT/src/server.js'\n", 1);
+    let own = failed_command("npm start", "Error: Cannot find module 'ROOT/src/server.js'\n", 1);
     stage.check(own, "code.import", &[]);
 }
 
@@ -162,14 +189,14 @@ fn compiled_files_of_a_place_that_is_gone_are_cleared() {
     let output = "import file mismatch:\nimported module 'test_cart' has this __file__ attribute:\n  \
                   /nowhere/test_cart.py\nwhich is not the same as the test file we want to collect:\n  \
                   ROOT/test_cart.py\nHINT: remove __pycache__ / .pyc files";
-    stage.check(("pytest", output, 2), "check.pytest-same-name", &[]);
+    stage.check(failed_command("pytest", output, 2), "check.pytest-same-name", &[]);
     stage.write("__pycache__/test_cart.cpython-311.pyc", "x");
-    stage.check(("pytest", output, 2), "check.pytest-moved", &["rm -rf __pycache__"]);
+    stage.check(failed_command("pytest", output, 2), "check.pytest-moved", &["rm -rf __pycache__"]);
 }
 
 #[test]
 fn a_clean_exit_is_left_alone() {
-    let found = node().diagnose(MISSING.0, MISSING.1, 0);
+    let found = node().diagnose(MISSING.command, MISSING.output, 0);
     assert_eq!((found.nature, found.remedies.len()), (Nature::Unknown, 0));
 }
 
@@ -207,7 +234,7 @@ fn what_was_set_aside_comes_back_when_a_step_fails() {
     let aside = ActionStep::SetAside { path: "node_modules".into() };
     let broken = Action { steps: vec![aside.clone(), sh("mkdir node_modules && exit 3")] };
     let error = apply(&broken, &stage.ask("x"), &care).unwrap_err();
-    assert!(matches!(error, ApplyError::Failed { exit: Exit::Code(3), .. }), "{error:?}");
+    assert!(matches!(error, ApplyError::Failed { exit: ProcessExit::Code(3), .. }), "{error:?}");
     let file = stage.root.join("node_modules/ms/index.js");
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
     let whole = Action { steps: vec![aside, sh("mkdir -p node_modules/ms")] };
@@ -239,8 +266,8 @@ fn a_pid_file_goes_only_when_its_process_is_gone() {
     let old =
         || Command::new("touch").args(["-d", "now"]).arg(stage.root.join("server.pid")).status();
     old().unwrap();
-    let failure = ("npm run dev", "Error: already running, see server.pid\n", 1);
-    let held = stage.diagnose(failure.0, failure.1, failure.2);
+    let failure = failed_command("npm run dev", "Error: already running, see server.pid\n", 1);
+    let held = stage.diagnose(failure.command, failure.output, failure.code);
     assert_eq!(held.rule.as_deref(), Some("pidfile.held"), "{held:?}");
     let place = stage.root.join("server.pid");
     let judged = LockHold { holders: Vec::new(), ..look::procs::hold(&stage.ask("x"), &place) };
@@ -253,7 +280,7 @@ fn a_pid_file_goes_only_when_its_process_is_gone() {
     let past = Command::new("touch").args(["-d", "1 hour ago"]).arg(&place).status().unwrap();
     assert!(past.success());
     stage.check(failure, "pidfile.stale", &["rm server.pid"]);
-    let stale = stage.diagnose(failure.0, failure.1, failure.2);
+    let stale = stage.diagnose(failure.command, failure.output, failure.code);
     apply(&stale.remedies[0].action, &stage.ask("x"), &care).unwrap();
     assert!(!place.exists());
 }
@@ -338,12 +365,12 @@ fn a_lockfile_with_the_markers_of_a_merge_is_not_a_missing_one() {
               existing package-lock.json or\nnpm error npm-shrinkwrap.json with lockfileVersion >= 1.";
     let stage = node();
     stage.write("package-lock.json", &format!("{{\n<<<<<<< HEAD\n{LOCK}\n=======\n>>>>>>> b\n"));
-    stage.check(("npm ci", ci, 1), "node.lock-conflict", &[]);
+    stage.check(failed_command("npm ci", ci, 1), "node.lock-conflict", &[]);
     stage.check(MISSING, "node.lock-conflict", &[]);
     let told = stage.diagnose("npm ci", ci, 1).findings[0].what.to_string();
     assert!(told.contains("package-lock.json") && told.contains("line 2"), "{told}");
     stage.write("package-lock.json", "{\n\"name\": ");
-    stage.check(("npm ci", ci, 1), "node.lock-broken", &[]);
+    stage.check(failed_command("npm ci", ci, 1), "node.lock-broken", &[]);
     std::fs::remove_file(stage.root.join("package-lock.json")).unwrap();
     stage.check(("npm ci", ci, 1), "git.deleted", &[]);
     stage.git(&["add", "-A"]);
@@ -358,14 +385,14 @@ fn a_pid_file_of_another_program_is_stale() {
     let elsewhere = tempfile::tempdir().unwrap();
     let mut other =
         Command::new("cat").current_dir(elsewhere.path()).stdin(Stdio::piped()).spawn().unwrap();
-    let failure = ("npm run dev", "Error: already running, see server.pid\n", 1);
+    let failure = failed_command("npm run dev", "Error: already running, see server.pid\n", 1);
     stage.write("server.pid", &other.id().to_string());
     stage.check(failure, "pidfile.reused", &["rm server.pid"]);
     // The same id in the project's own directory may be the server itself.
     let mut own =
         Command::new("cat").current_dir(&stage.root).stdin(Stdio::piped()).spawn().unwrap();
     stage.write("server.pid", &own.id().to_string());
-    let found = stage.diagnose(failure.0, failure.1, failure.2);
+    let found = stage.diagnose(failure.command, failure.output, failure.code);
     for child in [&mut other, &mut own] {
         end(child);
     }
@@ -375,8 +402,8 @@ fn a_pid_file_of_another_program_is_stale() {
 #[test]
 fn a_script_without_its_right_to_run_leads_to_one_file() {
     let stage = Stage::new(&[("start.sh", "#!/bin/sh\n")]);
-    let output = ("./start.sh", "bash: line 1: ./start.sh: Permission denied\n", 126);
-    let found = stage.diagnose(output.0, output.1, output.2);
+    let output = failed_command("./start.sh", "bash: line 1: ./start.sh: Permission denied\n", 126);
+    let found = stage.diagnose(output.command, output.output, output.code);
     assert_eq!(found.rule.as_deref(), Some("permission.not-executable"), "{found:?}");
     assert_eq!(found.remedies[0].gate, Gate::Ask);
     assert_eq!(found.remedies[0].remedy.text.as_str(), "chmod u+x ./start.sh");
@@ -469,9 +496,12 @@ fn only_the_projects_own_sqlite_file_is_migrated_unasked_and_it_is_copied_first(
         ("requirements.txt", "django\n"),
         (".gitignore", "*.sqlite3\n.salve\n"),
     ]);
-    let failure =
-        ("python manage.py runserver", "OperationalError: no such table: shop_order\n", 1);
-    let asked = stage.diagnose(failure.0, failure.1, failure.2);
+    let failure = failed_command(
+        "python manage.py runserver",
+        "OperationalError: no such table: shop_order\n",
+        1,
+    );
+    let asked = stage.diagnose(failure.command, failure.output, failure.code);
     assert_eq!(asked.rule.as_deref(), Some("django.migrations"), "{asked:?}");
     assert_eq!(asked.remedies[0].gate, Gate::Ask);
     stage.write("db.sqlite3", "SQLite format 3\0old");
@@ -485,7 +515,7 @@ fn only_the_projects_own_sqlite_file_is_migrated_unasked_and_it_is_copied_first(
     assert_eq!(kept, "SQLite format 3\0old");
     stage.write("other/b.db", "");
     stage.write("shop/settings.py", &format!("{settings} 'b.db'"));
-    let two = stage.diagnose(failure.0, failure.1, failure.2);
+    let two = stage.diagnose(failure.command, failure.output, failure.code);
     assert_eq!(two.rule.as_deref(), Some("django.migrations"), "two databases: {two:?}");
 }
 

@@ -51,12 +51,12 @@ pub(super) struct Reply {
     pub(super) status: u16,
     location: Option<String>,
     pub(super) peer: Option<SocketAddr>,
-    pub(super) body: Body,
+    pub(super) body: AnswerBody,
 }
 
 /// What is known about the body.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Body {
+pub(super) enum AnswerBody {
     /// It ended or is known to end; tells whether it has the text that was looked for.
     Whole { has: bool },
     /// It did not end within the limits.
@@ -214,14 +214,14 @@ pub(super) fn once(asked: ProbeRequest<'_>, clock: &Clock) -> Result<Reply, Erro
     let status = response.status().as_u16();
     let body = match asked.text {
         // A stream of events has no end by nature: its beginning is the answer.
-        None if events => Body::Whole { has: true },
+        None if events => AnswerBody::Whole { has: true },
         text => read(&mut response, text.unwrap_or_default().as_bytes()),
     };
     Ok(Reply { status, location, peer: asked.peer, body })
 }
 
 /// Reads a body to its end, to the text that is looked for, or to the limits.
-fn read(response: &mut Response<ureq::Body>, text: &[u8]) -> Body {
+fn read(response: &mut Response<ureq::Body>, text: &[u8]) -> AnswerBody {
     let length = response.body().content_length();
     let (mut bytes, mut has) = (0, text.is_empty());
     let mut window: Vec<u8> = Vec::new();
@@ -229,7 +229,7 @@ fn read(response: &mut Response<ureq::Body>, text: &[u8]) -> Body {
     let mut reader = response.body_mut().with_config().limit(u64::MAX).reader();
     loop {
         match reader.read(&mut buffer) {
-            Ok(0) => return Body::Whole { has },
+            Ok(0) => return AnswerBody::Whole { has },
             Ok(read) => {
                 bytes += read as u64;
                 if !has {
@@ -244,18 +244,18 @@ fn read(response: &mut Response<ureq::Body>, text: &[u8]) -> Body {
         // The text was what we came for; and a long page with a known end will end.
         let found = has && !text.is_empty();
         if found || (bytes >= MOST_BODY && length.is_some()) {
-            return Body::Whole { has };
+            return AnswerBody::Whole { has };
         }
         if bytes >= MOST_BODY {
-            return Body::Endless { bytes };
+            return AnswerBody::Endless { bytes };
         }
     }
 }
 
-fn cut(error: io::Error, bytes: u64) -> Body {
+fn cut(error: io::Error, bytes: u64) -> AnswerBody {
     match Error::from(error) {
-        Error::Timeout(_) => Body::Endless { bytes },
-        _ => Body::BrokeOff { bytes },
+        Error::Timeout(_) => AnswerBody::Endless { bytes },
+        _ => AnswerBody::BrokeOff { bytes },
     }
 }
 

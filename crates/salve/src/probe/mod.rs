@@ -30,7 +30,6 @@ pub struct HealthProbe {
     pub limit: Duration,
 }
 
-/// A healthy answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HealthyAnswer {
     /// Its status code.
@@ -70,13 +69,13 @@ fn judge(reply: http::Reply, expect: &Expect, clock: &http::Clock) -> Result<Hea
         return Err(Fault::Status { status, wanted });
     }
     match (reply.body, &expect.body) {
-        (http::Body::Whole { has: false }, Some(lacks)) => {
+        (http::AnswerBody::Whole { has: false }, Some(lacks)) => {
             Err(Fault::Body { lacks: lacks.clone() })
         }
-        (http::Body::Whole { .. }, _) => {
+        (http::AnswerBody::Whole { .. }, _) => {
             Ok(HealthyAnswer { status, peer: reply.peer, took: clock.took() })
         }
-        (http::Body::Endless { bytes }, _) => Err(Fault::Endless { bytes }),
-        (http::Body::BrokeOff { bytes }, _) => Err(Fault::BrokeOff { bytes }),
+        (http::AnswerBody::Endless { bytes }, _) => Err(Fault::Endless { bytes }),
+        (http::AnswerBody::BrokeOff { bytes }, _) => Err(Fault::BrokeOff { bytes }),
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
-use salve_core::event::Exit;
+use salve_core::event::ProcessExit;
 
 use super::launch::{ProcessInput, SpawnError, Spec};
 use super::supervisor::Supervisor;
@@ -17,7 +17,7 @@ const LOOK: Duration = Duration::from_millis(100);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommandEnd {
     /// By which code or signal, or that it outlived its limit.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// How long it ran.
     pub took: Duration,
     /// The last lines it wrote, not scrubbed.
@@ -86,7 +86,7 @@ pub(crate) fn run_bounded(
     care.end(&running, grace);
     let ended = in_time.clone().or_else(|| running.ended());
     let end = CommandEnd {
-        exit: in_time.map_or(Exit::TimedOut, |ended| ended.exit),
+        exit: in_time.map_or(ProcessExit::TimedOut, |ended| ended.exit),
         took: ended.map_or(bounds.limit, |ended| ended.uptime),
         output: spec.output.tail(),
     };

@@ -19,7 +19,7 @@ use rustix::pipe::PipeFlags;
 use rustix::process::{Pid, Resource, Rlimit};
 use uuid::Uuid;
 
-use super::capture::{Capture, OutputPipe, Side};
+use super::capture::{Capture, OutputPipe, OutputSide};
 use super::session::{self, Program};
 use super::{lock, tree};
 
@@ -203,7 +203,7 @@ fn with_pipes(
     brand: u64,
 ) -> io::Result<LaunchedProcess> {
     let mut streams = Vec::new();
-    let mut captured = |side: Side| -> io::Result<OwnedFd> {
+    let mut captured = |side: OutputSide| -> io::Result<OwnedFd> {
         let (reader, writer) = pipe()?;
         streams.push(OutputPipe::new(reader, side, Arc::clone(&spec.output)));
         Ok(writer)
@@ -211,13 +211,13 @@ fn with_pipes(
     let (reader, out_writer, held) = match input {
         ProcessInput::Open => {
             let (reader, writer) = rustix::pipe::pipe_with(PipeFlags::CLOEXEC)?;
-            (reader, captured(Side::Out)?, Some(writer))
+            (reader, captured(OutputSide::Out)?, Some(writer))
         }
-        ProcessInput::Ended => (File::open("/dev/null")?.into(), captured(Side::Out)?, None),
-        ProcessInput::File(stdin) => (stdin, captured(Side::Out)?, None),
+        ProcessInput::Ended => (File::open("/dev/null")?.into(), captured(OutputSide::Out)?, None),
+        ProcessInput::File(stdin) => (stdin, captured(OutputSide::Out)?, None),
         ProcessInput::Wired { stdin, stdout } => (stdin, stdout, None),
     };
-    let err_writer = captured(Side::Err)?;
+    let err_writer = captured(OutputSide::Err)?;
     let since = Instant::now();
     let pid = branded(brand, || {
         let files = [reader.as_fd(), out_writer.as_fd(), err_writer.as_fd()];
@@ -250,7 +250,7 @@ fn with_keyboard(
     let master = OwnedFd::from(master);
     let echo = master.try_clone()?;
     unblock(&echo)?;
-    launched.streams.push(OutputPipe::new(echo, Side::Out, Arc::clone(&spec.output)));
+    launched.streams.push(OutputPipe::new(echo, OutputSide::Out, Arc::clone(&spec.output)));
     launched.input = Some(master);
     launched.keyboard = name;
     Ok(launched)
@@ -275,7 +275,7 @@ fn with_terminal(
     let master = OwnedFd::from(master);
     let reader = master.try_clone()?;
     unblock(&reader)?;
-    let stream = OutputPipe::new(reader, Side::Out, Arc::clone(output));
+    let stream = OutputPipe::new(reader, OutputSide::Out, Arc::clone(output));
     Ok(LaunchedProcess {
         pid: pid_of(child.id())?,
         since,

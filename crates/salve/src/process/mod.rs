@@ -26,7 +26,9 @@ pub mod tree;
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-pub use capture::{Capture, LINES, Logs, OLDER, Outlet, OutputStyle, Side, WorkOutput, older};
+pub use capture::{
+    Capture, LINES, Logs, OLDER, Outlet, OutputSide, OutputStyle, WorkOutput, older,
+};
 pub(crate) use command::{Bounded, CommandBounds, run_bounded};
 pub use command::{CommandEnd, run_command};
 pub(crate) use keyboard::is_debugged;
@@ -37,7 +39,7 @@ pub use quiet_git::quiet_git;
 use rustix::process::Pid;
 use salve_core::event::Process;
 use salve_core::scrub::Scrubber;
-pub use supervisor::{EndReport, Ended, Running, Supervisor, SupervisorError};
+pub use supervisor::{EndReport, ProcessEnd, Running, Supervisor, SupervisorError};
 pub use tree::FoundProcess;
 
 /// Returns whether a process was killed and has not ended yet, or is a worker that lost its keeper and

@@ -13,10 +13,10 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll;
 use rustix::io::Errno;
 use rustix::process::{Pid, WaitId, WaitIdOptions, WaitIdStatus};
-use salve_core::event::Exit;
+use salve_core::event::ProcessExit;
 use signal_hook::consts::SIGCHLD;
 
-use super::supervisor::{ChildrenShare, Ended};
+use super::supervisor::{ChildrenShare, ProcessEnd};
 use super::tree::{self, Stat};
 use super::{lock, thread};
 
@@ -78,7 +78,7 @@ fn hand_out(shared: &ChildrenShare, pid: u32) {
         Ok(Some(status)) => exit_of(&status),
         Ok(None) | Err(Errno::INTR) => return,
         // Someone else has taken its status: it has ended, and more cannot be known.
-        Err(_) => Exit::Code(-1),
+        Err(_) => ProcessExit::Code(-1),
     };
     let Some(alive) = table.alive.remove(&pid) else { return };
     drop(table);
@@ -91,7 +91,7 @@ fn hand_out(shared: &ChildrenShare, pid: u32) {
     }
     shared.pump.wake();
     lock(&alive.life.input).take();
-    let ended = Ended { exit, uptime };
+    let ended = ProcessEnd { exit, uptime };
     *lock(&alive.life.ended) = Some(ended.clone());
     alive.life.has_ended.notify_all();
     if let Some(then) = alive.then {
@@ -99,11 +99,11 @@ fn hand_out(shared: &ChildrenShare, pid: u32) {
     }
 }
 
-fn exit_of(status: &WaitIdStatus) -> Exit {
+fn exit_of(status: &WaitIdStatus) -> ProcessExit {
     match (status.exit_status(), status.terminating_signal()) {
-        (Some(code), _) => Exit::Code(code),
-        (None, Some(signal)) => Exit::Signal(signal),
-        (None, None) => Exit::Code(-1),
+        (Some(code), _) => ProcessExit::Code(code),
+        (None, Some(signal)) => ProcessExit::Signal(signal),
+        (None, None) => ProcessExit::Code(-1),
     }
 }
 

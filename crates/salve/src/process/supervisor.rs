@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use rustix::event::epoll;
 use rustix::process::{Pid, PidfdFlags, Signal};
-use salve_core::event::{Exit, Process};
+use salve_core::event::{Process, ProcessExit};
 use uuid::Uuid;
 
 use super::capture::{OutputPipe, Passed, Pump, WorkOutput};
@@ -44,9 +44,9 @@ pub struct Running {
 
 /// How a process ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct ProcessEnd {
     /// By which code or signal.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// How long it ran.
     pub uptime: Duration,
 }
@@ -63,7 +63,7 @@ pub struct EndReport {
 }
 
 /// What is called when a process has ended.
-pub(super) type WhenEnded = Box<dyn FnOnce(Ended) + Send>;
+pub(super) type WhenEnded = Box<dyn FnOnce(ProcessEnd) + Send>;
 
 /// What the caller's threads and the reaper share: all children of this process.
 pub(super) struct ChildrenShare {
@@ -108,11 +108,10 @@ pub(super) struct ProcessLife {
     pub(super) since: Instant,
     /// What keeps its input open.
     pub(super) input: Mutex<Option<OwnedFd>>,
-    /// Whether that is a terminal.
     pub(super) has_terminal: bool,
     /// The terminal that it only reads from.
     keyboard: Option<PathBuf>,
-    pub(super) ended: Mutex<Option<Ended>>,
+    pub(super) ended: Mutex<Option<ProcessEnd>>,
     pub(super) has_ended: Condvar,
     passed: Vec<Arc<Passed>>,
 }
@@ -158,7 +157,7 @@ impl Supervisor {
     pub fn spawn(
         &self,
         spec: &Spec,
-        then: Box<dyn FnOnce(Ended) + Send>,
+        then: Box<dyn FnOnce(ProcessEnd) + Send>,
     ) -> Result<Running, SpawnError> {
         self.spawn_with(spec, ProcessInput::Open, then)
     }
@@ -306,7 +305,6 @@ impl Supervisor {
 }
 
 impl Running {
-    /// Returns which process it is.
     pub fn process(&self) -> &Process {
         &self.life.process
     }
@@ -317,7 +315,7 @@ impl Running {
     }
 
     /// Returns how it ended, once it has.
-    pub fn ended(&self) -> Option<Ended> {
+    pub fn ended(&self) -> Option<ProcessEnd> {
         lock(&self.life.ended).clone()
     }
 
@@ -368,14 +366,14 @@ impl Running {
     }
 
     /// Waits until it has ended, at most for `limit`.
-    pub fn wait(&self, limit: Duration) -> Option<Ended> {
+    pub fn wait(&self, limit: Duration) -> Option<ProcessEnd> {
         self.life.wait(limit)
     }
 }
 
 impl ProcessLife {
     /// Waits until it has been reaped, at most for `limit`.
-    pub(super) fn wait(&self, limit: Duration) -> Option<Ended> {
+    pub(super) fn wait(&self, limit: Duration) -> Option<ProcessEnd> {
         let ended = lock(&self.ended);
         let waited = self.has_ended.wait_timeout_while(ended, limit, |ended| ended.is_none());
         waited.unwrap_or_else(PoisonError::into_inner).0.clone()

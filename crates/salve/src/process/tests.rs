@@ -9,8 +9,8 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
-use salve_core::event::Exit;
-use salve_core::scrub::Key;
+use salve_core::event::ProcessExit;
+use salve_core::scrub::ScrubKey;
 use uuid::Uuid;
 
 use super::*;
@@ -21,7 +21,7 @@ const LONG: Duration = Duration::from_secs(60);
 #[test]
 fn a_process_is_gone_when_it_ended_or_its_pid_is_anothers() {
     let _alone = alone();
-    let scrubber = Scrubber::new(Key::new([1; 32]));
+    let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
     let me = this(&scrubber);
     assert!(!is_gone(&me, &scrubber));
     assert!(is_gone(&Process { started: me.started + 1, ..me.clone() }, &scrubber));
@@ -66,7 +66,7 @@ impl Server {
         Server::new(&["sh", "-c", script], dir)
     }
 
-    fn start(&self) -> (Running, Receiver<Ended>) {
+    fn start(&self) -> (Running, Receiver<ProcessEnd>) {
         let (tell, told) = mpsc::channel();
         // A test that is over no longer listens, and the reaper is everyone's.
         let then = Box::new(move |ended| drop(tell.send(ended)));
@@ -110,8 +110,8 @@ fn how_it_ended_and_its_last_words_are_handed_out() {
     let _alone = alone();
     let home = tempfile::tempdir().unwrap();
     for (script, exit) in [
-        ("echo out; echo err >&2; printf last; exit 3", Exit::Code(3)),
-        ("echo out; echo err >&2; printf last; kill -SEGV $$", Exit::Signal(11)),
+        ("echo out; echo err >&2; printf last; exit 3", ProcessExit::Code(3)),
+        ("echo out; echo err >&2; printf last; kill -SEGV $$", ProcessExit::Signal(11)),
     ] {
         let server = Server::shell(script, home.path());
         let (running, told) = server.start();
@@ -187,7 +187,7 @@ fn what_a_crashed_server_leaves_is_found_and_ended() {
         while ! [ -s pid ]; do :; done; exit 1";
     let server = Server::shell(script, home.path());
     let (running, told) = server.start();
-    assert_eq!(told.recv_timeout(LONG).unwrap().exit, Exit::Code(1));
+    assert_eq!(told.recv_timeout(LONG).unwrap().exit, ProcessExit::Code(1));
     let stray = number(home.path(), "pid");
     // It writes its number before it becomes the program it is then known by.
     let mut found = Vec::new();
@@ -260,11 +260,11 @@ fn a_command_is_bounded_and_leaves_nothing() {
     let home = tempfile::tempdir().unwrap();
     let quick = Server::shell("cat; echo done; sleep 600 & echo $! > pid; exit 4", home.path());
     let end = run_command(&quick.care, &quick.spec, LONG).unwrap();
-    assert_eq!((end.exit, &*end.output), (Exit::Code(4), "done\n"));
+    assert_eq!((end.exit, &*end.output), (ProcessExit::Code(4), "done\n"));
     assert!(!is_alive(number(home.path(), "pid")));
     let slow = Server::shell("echo begun; sleep 600", home.path());
     let end = run_command(&slow.care, &slow.spec, Duration::from_millis(300)).unwrap();
-    assert_eq!((end.exit, &*end.output), (Exit::TimedOut, "begun\n"));
+    assert_eq!((end.exit, &*end.output), (ProcessExit::TimedOut, "begun\n"));
 }
 
 #[test]

@@ -7,7 +7,6 @@ use crate::files::{FileKind, read_text};
 /// One worktree of a repository.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Worktree {
-    /// Its root.
     pub root: PathBuf,
     /// The directory in which git keeps what all worktrees of the repository share.
     repository: PathBuf,

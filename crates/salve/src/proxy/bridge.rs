@@ -3,7 +3,7 @@
 //! `salve proxy --url` puts this behind the proxy like any other server, so that supervision,
 //! healing and repeating hold for it without another word. Each request is one POST; its answer is
 //! JSON or a stream of events, and each message of either is one line on standard output. A session
-//! that the server has forgotten is begun anew, as the client began it.
+//! that the server has forgotten is started over, as the client began it.
 
 use std::io::{self, BufRead, BufReader, Read as _, Write as _};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -69,7 +69,7 @@ struct HttpBridge {
     target: BridgeTarget,
     agent: Agent,
     session: Mutex<HttpSession>,
-    /// Held while a session is begun anew, so that one does it for all.
+    /// Held while a session is started over, so that one does it for all.
     renewing: Mutex<()>,
     out: Mutex<io::Stdout>,
     running: AtomicUsize,
@@ -208,7 +208,7 @@ impl HttpBridge {
         Err(Unanswered::Failed("connection reset: it sent no answer to this request".to_owned()))
     }
 
-    /// Begins a session anew, once for all who found it gone.
+    /// Starts a session over, once for all who found it gone.
     fn renew(&self, generation: u64) -> Result<(), Unanswered> {
         let _one = lock(&self.renewing);
         let session = self.session().clone();

@@ -2,7 +2,7 @@
 //!
 //! What passes is not touched. A failure goes to the [`CallDesk`], where one incident stands for all
 //! calls that failed of one cause; here is what only the proxy can do for it: make the call again,
-//! call another tool of the server, start the server anew, and answer the client.
+//! call another tool of the server, restart the server, and answer the client.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -93,7 +93,7 @@ pub struct ProxyTiming {
     pub first_delay: Duration,
     /// The longest such pause.
     pub longest_delay: Duration,
-    /// A server that lived so long begins anew with the shortest pause.
+    /// A server that lived so long starts over with the shortest pause.
     pub settled: Duration,
     /// How long a request may wait for a server that is being started.
     pub hold: Duration,

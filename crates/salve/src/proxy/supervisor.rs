@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 use rustix::pipe::PipeFlags;
-use salve_core::event::Exit;
+use salve_core::event::ProcessExit;
 use salve_core::tool::envelope::MessageId;
 
 use super::crash::ProxyCrashLog;
@@ -18,7 +18,7 @@ use super::wire::write_all;
 use super::{OnNeed, ProxyPlan, ProxyTiming, words};
 use crate::agent::vitals::Vitals;
 use crate::process::{
-    Capture, Ended, ProcessInput, Running, SpawnError, Spec, Supervisor, Terminal,
+    Capture, ProcessEnd, ProcessInput, Running, SpawnError, Spec, Supervisor, Terminal,
 };
 
 /// How much a server's pipes hold, if the system lets them.
@@ -240,7 +240,7 @@ impl ProxySupervisor {
             output: Arc::clone(&self.capture),
         };
         let link = Arc::clone(&self.link);
-        let then = Box::new(move |_: Ended| link.tell(Happened::ServerEnded { generation }));
+        let then = Box::new(move |_: ProcessEnd| link.tell(Happened::ServerEnded { generation }));
         let running = self.care.spawn_with(&spec, ProcessInput::Wired { stdin, stdout }, then)?;
         let (tell, passed_on) = mpsc::channel();
         let (link, capture) = (Arc::clone(&self.link), Arc::clone(&self.capture));
@@ -286,7 +286,7 @@ impl ProxySupervisor {
         self.care.end(&living.running, Duration::ZERO);
         // What it still said counts as said.
         let _ = living.passed_on.recv_timeout(LAST_WORDS);
-        let exit = living.running.ended().map_or(Exit::Code(-1), |ended| ended.exit);
+        let exit = living.running.ended().map_or(ProcessExit::Code(-1), |ended| ended.exit);
         if let Due::Leave(_) = self.due {
             return Some(code_of(&exit));
         }
@@ -308,7 +308,7 @@ impl ProxySupervisor {
     }
 
     /// Answers what cannot be sent again, and sets when the next start is.
-    fn failed(&mut self, how: &str, uptime: Duration, exit: &Exit) -> Option<ExitCode> {
+    fn failed(&mut self, how: &str, uptime: Duration, exit: &ProcessExit) -> Option<ExitCode> {
         let left = self.link.session().server_ended();
         let scrubber = self.needed().scrubber.clone();
         self.reason = self.crash_log.record(how, &self.capture.tail(), &scrubber);
@@ -359,7 +359,7 @@ impl ProxySupervisor {
     fn start_again(&mut self) -> Option<ExitCode> {
         if let Err(error) = self.spawn() {
             let how = format!("cannot be started: {error}");
-            return self.failed(&how, Duration::ZERO, &Exit::Code(127));
+            return self.failed(&how, Duration::ZERO, &ProcessExit::Code(127));
         }
         let greeting = self.link.session().greet();
         let Some(greeting) = greeting else {
@@ -435,7 +435,7 @@ impl ProxySupervisor {
         *self.link.server() = ServerWire::Awaited;
         self.care.end(&living.running, GRACE);
         let _ = living.passed_on.recv_timeout(LAST_WORDS);
-        let exit = Exit::Hung;
+        let exit = ProcessExit::Hung;
         self.failed(&words::ended(&exit), living.since.elapsed(), &exit)
     }
 
@@ -468,11 +468,11 @@ impl ProxySupervisor {
     }
 }
 
-fn code_of(exit: &Exit) -> ExitCode {
+fn code_of(exit: &ProcessExit) -> ExitCode {
     let code = match exit {
-        Exit::Code(code) => *code,
-        Exit::Signal(signal) => 128 + signal,
-        Exit::TimedOut | Exit::Hung => 1,
+        ProcessExit::Code(code) => *code,
+        ProcessExit::Signal(signal) => 128 + signal,
+        ProcessExit::TimedOut | ProcessExit::Hung => 1,
     };
     ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

@@ -160,7 +160,7 @@ impl CallWatch {
             let waited = self.loaded.wait_timeout_while(state, LOADING, |state| !state.is_loaded);
             Arc::clone(&waited.unwrap_or_else(PoisonError::into_inner).0.index)
         };
-        let advice = index.priming(PRIMED, Timestamp::now());
+        let advice = index.advice_before_calls(PRIMED, Timestamp::now());
         if advice.is_empty() {
             return None;
         }

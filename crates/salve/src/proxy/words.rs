@@ -1,6 +1,6 @@
 //! What the proxy itself says to a client.
 
-use salve_core::event::Exit;
+use salve_core::event::ProcessExit;
 use salve_core::tool::envelope::MessageId;
 use salve_core::tool::session::{PossibleEffect, RefusedRequest};
 use serde_json::json;
@@ -64,11 +64,11 @@ pub(super) fn ping(id: &MessageId) -> Vec<u8> {
 }
 
 /// Says how a process ended.
-pub(super) fn ended(exit: &Exit) -> String {
+pub(super) fn ended(exit: &ProcessExit) -> String {
     match exit {
-        Exit::Code(code) => format!("ended with exit code {code}"),
-        Exit::Signal(signal) => format!("was ended by signal {signal}"),
-        Exit::TimedOut => "ran out of time".to_owned(),
-        Exit::Hung => "hung and was ended".to_owned(),
+        ProcessExit::Code(code) => format!("ended with exit code {code}"),
+        ProcessExit::Signal(signal) => format!("was ended by signal {signal}"),
+        ProcessExit::TimedOut => "ran out of time".to_owned(),
+        ProcessExit::Hung => "hung and was ended".to_owned(),
     }
 }

@@ -8,7 +8,7 @@ use super::{ARGUMENTS, NAME, Wish};
 
 /// How a client's file is built.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Shape {
+pub(super) enum ClientFileShape {
     /// JSON, maybe with comments: the name of the object of servers, and whether each says its
     /// type.
     Json { list: &'static str, typed: bool },
@@ -22,23 +22,30 @@ pub(super) enum Shape {
 pub(super) const TOML_LIST: &str = "mcp_servers";
 
 /// Returns the text with the wish fulfilled, or what is wrong with it.
-pub(super) fn edit(shape: Shape, text: &str, wish: Wish, program: &str) -> Result<String, String> {
+pub(super) fn edit(
+    shape: ClientFileShape,
+    text: &str,
+    wish: Wish,
+    program: &str,
+) -> Result<String, String> {
     match shape {
-        Shape::Json { list, typed } => edit_json(text, list, typed_entry(typed, program), wish),
-        Shape::Opencode => edit_json(text, "mcp", opencode_entry(program), wish),
-        Shape::Toml => edit_toml(text, wish, program),
+        ClientFileShape::Json { list, typed } => {
+            edit_json(text, list, typed_entry(typed, program), wish)
+        }
+        ClientFileShape::Opencode => edit_json(text, "mcp", opencode_entry(program), wish),
+        ClientFileShape::Toml => edit_toml(text, wish, program),
     }
 }
 
 /// Returns the program that is started for Salve, if Salve is registered in the text.
-pub(super) fn program_of(shape: Shape, text: &str) -> Result<Option<String>, String> {
+pub(super) fn program_of(shape: ClientFileShape, text: &str) -> Result<Option<String>, String> {
     if text.trim().is_empty() {
         return Ok(None);
     }
     let list = match shape {
-        Shape::Json { list, .. } => list,
-        Shape::Opencode => "mcp",
-        Shape::Toml => {
+        ClientFileShape::Json { list, .. } => list,
+        ClientFileShape::Opencode => "mcp",
+        ClientFileShape::Toml => {
             let document: DocumentMut = text.parse().map_err(|error| toml_mistake(text, &error))?;
             let entry = document.get(TOML_LIST).and_then(|servers| servers.get(NAME));
             let command = entry.and_then(|entry| entry.get("command")?.as_str());

@@ -233,13 +233,15 @@ impl Client {
         }
     }
 
-    fn shape(self) -> edit::Shape {
+    fn shape(self) -> edit::ClientFileShape {
         match self {
-            Self::Opencode => edit::Shape::Opencode,
-            Self::Claude => edit::Shape::Json { list: "mcpServers", typed: true },
-            Self::Vscode => edit::Shape::Json { list: "servers", typed: true },
-            Self::Gemini | Self::Cursor => edit::Shape::Json { list: "mcpServers", typed: false },
-            Self::Codex => edit::Shape::Toml,
+            Self::Opencode => edit::ClientFileShape::Opencode,
+            Self::Claude => edit::ClientFileShape::Json { list: "mcpServers", typed: true },
+            Self::Vscode => edit::ClientFileShape::Json { list: "servers", typed: true },
+            Self::Gemini | Self::Cursor => {
+                edit::ClientFileShape::Json { list: "mcpServers", typed: false }
+            }
+            Self::Codex => edit::ClientFileShape::Toml,
         }
     }
 }

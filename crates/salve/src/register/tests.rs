@@ -1,16 +1,16 @@
 use proptest::prelude::*;
 
-use super::edit::Shape;
+use super::edit::ClientFileShape;
 use super::*;
 
-fn edit(shape: Shape, text: &str, wish: Wish) -> Result<String, String> {
+fn edit(shape: ClientFileShape, text: &str, wish: Wish) -> Result<String, String> {
     super::edit::edit(shape, text, wish, PROGRAM)
 }
 
-const CLAUDE: Shape = Shape::Json { list: "mcpServers", typed: true };
+const CLAUDE: ClientFileShape = ClientFileShape::Json { list: "mcpServers", typed: true };
 
 #[track_caller]
-fn check(shape: Shape, text: &str, want: &str) {
+fn check(shape: ClientFileShape, text: &str, want: &str) {
     let added = edit(shape, text, Wish::Add).unwrap();
     assert_eq!(added, want, "{text}");
     assert_eq!(edit(shape, &added, Wish::Add).unwrap(), added, "adding twice");
@@ -30,7 +30,11 @@ fn each_client_gets_its_own_shape() {
     );
     let code = edit(Client::Vscode.shape(), "", Wish::Add).unwrap();
     assert!(code.starts_with("{\n  \"servers\": {\n    \"salve\": {\n      \"type\": \"stdio\""));
-    check(Shape::Toml, "", "[mcp_servers.salve]\ncommand = \"salve\"\nargs = [\"mcp\"]\n");
+    check(
+        ClientFileShape::Toml,
+        "",
+        "[mcp_servers.salve]\ncommand = \"salve\"\nargs = [\"mcp\"]\n",
+    );
 }
 
 #[test]
@@ -41,12 +45,12 @@ fn what_stands_in_the_file_stays() {
         "{\n\t// mine\n\t\"theme\": \"dark\",\n\t\"mcpServers\": {\n\t\t\"other\": {\"command\": \"x\"}, // keep\n\t\t\"salve\": {\n\t\t\t\"type\": \"stdio\",\n\t\t\t\"command\": \"salve\",\n\t\t\t\"args\": [\"mcp\"]\n\t\t}\n\t}\n}\n",
     );
     check(
-        Shape::Toml,
+        ClientFileShape::Toml,
         "model = \"x\" # mine\n\n[mcp_servers.other]\ncommand = \"y\"\n\n[tui]\nx = 1\n",
         "model = \"x\" # mine\n\n[mcp_servers.other]\ncommand = \"y\"\n\n[mcp_servers.salve]\ncommand = \"salve\"\nargs = [\"mcp\"]\n\n[tui]\nx = 1\n",
     );
     check(
-        Shape::Toml,
+        ClientFileShape::Toml,
         "mcp_servers = { other = { command = \"y\" } }\n",
         "mcp_servers = { other = { command = \"y\" } , salve = { command = \"salve\", args = [\"mcp\"] } }\n",
     );
@@ -57,7 +61,7 @@ fn an_entry_that_was_adapted_is_left_alone() {
     let own = "{\"mcpServers\": {\"salve\": {\"command\": \"/opt/salve\", \"args\": [\"mcp\"]}}}";
     check(CLAUDE, own, own);
     let own = "[mcp_servers.salve]\ncommand = '/opt/salve'\n";
-    check(Shape::Toml, own, own);
+    check(ClientFileShape::Toml, own, own);
 }
 
 #[test]
@@ -67,8 +71,8 @@ fn what_was_added_can_be_taken_out() {
     assert_eq!(edit(CLAUDE, &added, Wish::Remove).unwrap(), before);
     assert_eq!(edit(CLAUDE, before, Wish::Remove).unwrap(), before);
     let before = "[mcp_servers.other]\ncommand = \"y\"\n";
-    let added = edit(Shape::Toml, before, Wish::Add).unwrap();
-    assert_eq!(edit(Shape::Toml, &added, Wish::Remove).unwrap(), before);
+    let added = edit(ClientFileShape::Toml, before, Wish::Add).unwrap();
+    assert_eq!(edit(ClientFileShape::Toml, &added, Wish::Remove).unwrap(), before);
 }
 
 #[test]
@@ -79,9 +83,9 @@ fn a_file_that_is_something_else_is_an_error() {
         assert!(edit(CLAUDE, text, Wish::Add).is_err(), "{text}");
     }
     for text in ["a = ", "mcp_servers = 1", "[[mcp_servers]]", "a = 1\na = 2"] {
-        assert!(edit(Shape::Toml, text, Wish::Add).is_err(), "{text}");
+        assert!(edit(ClientFileShape::Toml, text, Wish::Add).is_err(), "{text}");
     }
-    let error = edit(Shape::Toml, "a = 1\nb = \n", Wish::Add).unwrap_err();
+    let error = edit(ClientFileShape::Toml, "a = 1\nb = \n", Wish::Add).unwrap_err();
     assert!(error.starts_with("line 2: "), "{error}");
 }
 
@@ -188,7 +192,7 @@ proptest! {
     #[test]
     fn no_text_is_too_strange(text in "\\PC{0,60}") {
         let _ = edit(CLAUDE, &text, Wish::Add);
-        let _ = edit(Shape::Toml, &text, Wish::Add);
+        let _ = edit(ClientFileShape::Toml, &text, Wish::Add);
     }
 }
 

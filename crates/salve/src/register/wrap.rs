@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 use toml_edit::{Array, DocumentMut, Item, TableLike, Value, value};
 
-use super::edit::{Shape, TOML_LIST, toml_mistake};
+use super::edit::{ClientFileShape, TOML_LIST, toml_mistake};
 use super::{Client, NAME, Places, RegisterError, RegistrationPlan, RegistrationScope};
 use crate::atomic::{self, WriteError};
 use crate::files::{FileKind, read_bytes};
@@ -213,7 +213,7 @@ struct ProxyBefore<'a> {
 
 /// A client's file as it stands.
 struct ClientFile {
-    shape: Shape,
+    shape: ClientFileShape,
     path: PathBuf,
     text: Option<String>,
     /// What starts the proxy there.
@@ -244,9 +244,9 @@ impl ClientFile {
             })
         };
         let edited = match self.shape {
-            Shape::Json { list, .. } => edit_json(text, list, &SPLIT, &mut judged),
-            Shape::Toml => edit_toml(text, &mut judged),
-            Shape::Opencode => edit_json(text, "mcp", &JOINED, &mut judged),
+            ClientFileShape::Json { list, .. } => edit_json(text, list, &SPLIT, &mut judged),
+            ClientFileShape::Toml => edit_toml(text, &mut judged),
+            ClientFileShape::Opencode => edit_json(text, "mcp", &JOINED, &mut judged),
         };
         edited.map_err(|why| RegisterError::Malformed { path: self.path.clone(), why })
     }

@@ -21,6 +21,7 @@ use super::calls;
 use super::inner;
 use super::means::{self, Processes, Sockets, Spaces};
 use super::plan::{Hold, SandboxPlan};
+use super::rights;
 use super::spaces;
 use super::writes::{TcpReach, Writes};
 use crate::process::tree::{self, RUN_MARK, SERVER_MARK};
@@ -38,16 +39,6 @@ const FILE_SIZE: u64 = 16 << 30;
 const OPEN_FILES: u64 = 65_536;
 /// How many processes and threads there may be, where they can be counted apart from others'.
 pub(super) const PROCESSES: u64 = 4_096;
-
-/// What root needs to install packages; without the rest, even root gains nothing.
-const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
-    .union(CapabilitySet::DAC_OVERRIDE)
-    .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
-    .union(CapabilitySet::KILL)
-    .union(CapabilitySet::SETGID)
-    .union(CapabilitySet::SETUID)
-    .union(CapabilitySet::NET_BIND_SERVICE);
 
 /// Why the bounds could not be taken on.
 #[derive(Debug, thiserror::Error)]
@@ -166,7 +157,8 @@ pub(super) fn take_on_rules(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
             });
         }
     }
-    give_up_capabilities().map_err(SandboxRefusal::of("giving up capabilities"))?;
+    rights::bound_capabilities(CapabilitySet::empty())
+        .map_err(SandboxRefusal::of("giving up capabilities"))?;
     if plan.hold == Hold::Must && plan.calls == Sockets::Filtered {
         calls::restrict().map_err(SandboxRefusal::of("restricting what changes others"))?;
     }
@@ -212,26 +204,11 @@ fn limit(plan: &SandboxPlan) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// Gives up what root could do beyond installing packages; nobody else has anything to give up.
-fn give_up_capabilities() -> rustix::io::Result<()> {
-    if !rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    for capability in CapabilitySet::all().difference(CAPABILITIES).iter() {
-        match rustix::thread::remove_capability_from_bounding_set(capability) {
-            // An older kernel does not know it, and some root may not even give up.
-            Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
-            Err(error) => return Err(error),
-        }
-    }
-    Ok(())
-}
-
 /// Keeps of its rights what the command may have, in this very process.
 pub(super) fn lower_capabilities() -> rustix::io::Result<()> {
     let own = rustix::thread::capabilities(None)?;
     let is_root = rustix::process::geteuid().is_root();
-    let most = if is_root { CAPABILITIES } else { CapabilitySet::empty() };
+    let most = if is_root { rights::WORKING_ON_FILES } else { CapabilitySet::empty() };
     let kept = most & own.permitted;
     let sets =
         CapabilitySets { effective: kept, permitted: kept, inheritable: kept & own.inheritable };

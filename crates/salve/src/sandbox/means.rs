@@ -51,7 +51,6 @@ pub enum Landlock {
 /// The namespaces a command can get.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Spaces {
-    /// None.
     None,
     /// Root makes them.
     Root,

@@ -40,6 +40,7 @@ mod means;
 mod names;
 mod plan;
 mod ports;
+mod rights;
 mod seal;
 mod sockets;
 mod spaces;
@@ -57,14 +58,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use salve_core::event::{Authority, Exit};
+use salve_core::event::{Authority, ProcessExit};
 
 use caches::{CacheAsk, CachePlaces};
 pub use enter::enter;
 pub use means::{Landlock, Means, Processes, Sockets, Spaces};
 pub use names::Names;
 use plan::{Hold, SandboxPlan};
-use seal::Seal;
+pub(crate) use rights::{bound_capabilities, kept_mount_flags};
+use seal::SealedPaths;
 use sockets::Kinds;
 pub(crate) use writes::Writes;
 
@@ -119,7 +121,7 @@ pub struct SandboxedCommand<'a> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SandboxEnd {
     /// By which code or signal, or that it outlived its limit.
-    pub exit: Exit,
+    pub exit: ProcessExit,
     /// How long it ran.
     pub took: Duration,
     /// The last lines it wrote, not scrubbed.
@@ -187,6 +189,7 @@ impl Sandbox {
     }
 
     /// Returns the sandbox that the settings describe, on a machine with these means.
+    #[cfg(test)]
     pub fn with_means(settings: &SandboxSettings, means: Means) -> Self {
         Self { means: Some(means), ..Self::new(settings) }
     }
@@ -258,7 +261,7 @@ impl Sandbox {
         let private = private.map_err(SandboxError::Temporary)?;
         let means = self.means();
         submodules::prepare(job.command, job.root);
-        let seal = Seal::new(job, dirs::cache().as_deref(), means.spaces);
+        let seal = SealedPaths::new(job, dirs::cache().as_deref(), means.spaces);
         let plan = self.plan(job, &seal, private.path()).map_err(SandboxError::Temporary)?;
         let file = private.path().join("plan");
         let told = serde_json::to_vec(&plan).map_err(io::Error::other);
@@ -270,16 +273,16 @@ impl Sandbox {
         let mut ran = ran?;
         // The command could write there too, whatever it likes.
         let said = |path: &OsStr| read_text(Path::new(path), FileKind::Note).ok();
-        if ran.exit == Exit::Code(i32::from(enter::REFUSED))
+        if ran.exit == ProcessExit::Code(i32::from(enter::REFUSED))
             && let Some(why) = said(&plan.refusal)
         {
             return Err(SandboxError::Refused(why));
         }
-        if let Exit::Code(code) = ran.exit
+        if let ProcessExit::Code(code) = ran.exit
             && let Some(told) = said(&plan.signal)
             && told.parse() == Ok(code - inner::SIGNALLED)
         {
-            ran.exit = Exit::Signal(code - inner::SIGNALLED);
+            ran.exit = ProcessExit::Signal(code - inner::SIGNALLED);
         }
         if !wrote.is_empty() {
             ran.breach = Some(Breach::Wrote(wrote));
@@ -291,7 +294,7 @@ impl Sandbox {
     fn plan(
         &self,
         job: &SandboxedCommand<'_>,
-        seal: &Seal,
+        seal: &SealedPaths,
         private: &Path,
     ) -> io::Result<SandboxPlan> {
         let Means { landlock, spaces, processes, sockets } = self.means();

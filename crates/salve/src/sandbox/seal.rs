@@ -45,7 +45,7 @@ const MOST: u64 = 4 << 20;
 
 /// The sealed paths of a project, as they were before a command.
 #[derive(Debug)]
-pub(super) struct Seal {
+pub(super) struct SealedPaths {
     root: PathBuf,
     /// Those that the kernel seals.
     pub(super) by_kernel: Vec<OsString>,
@@ -111,7 +111,7 @@ impl SealedContent {
     }
 }
 
-impl Seal {
+impl SealedPaths {
     /// Looks at what is sealed in a job's project, and at what is `also` sealed elsewhere.
     pub(super) fn new(job: &SandboxedCommand<'_>, also: Option<&Path>, spaces: Spaces) -> Self {
         let (by_kernel, pinned, reopened, kept) = Default::default();
@@ -332,7 +332,7 @@ mod tests {
         fs::write(at(".git/hooks/pre-commit"), "#!/bin/sh").unwrap();
         let executable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(at(".git/hooks/pre-commit"), executable).unwrap();
-        let seal = Seal::new(&job, None, Spaces::None);
+        let seal = SealedPaths::new(&job, None, Spaces::None);
         assert!(seal.by_kernel.is_empty() && seal.reopened.is_empty());
 
         fs::write(at(".git/config"), "[core]\nhooksPath = /tmp").unwrap();
@@ -356,7 +356,7 @@ mod tests {
 
         // Another repository in its place does not stay, whether it is one or only says where one is.
         for in_its_place in ["file", "directory"] {
-            let seal = Seal::new(&job, None, Spaces::None);
+            let seal = SealedPaths::new(&job, None, Spaces::None);
             fs::create_dir_all(at("src/deep")).unwrap();
             fs::rename(at(".git"), at("src/deep/old")).unwrap();
             if in_its_place == "file" {
@@ -369,7 +369,7 @@ mod tests {
             assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "[core]");
             assert!(at(".git/hooks/pre-commit").exists() && !at("src/deep/old").exists());
         }
-        let quiet = Seal::new(&job, None, Spaces::None);
+        let quiet = SealedPaths::new(&job, None, Spaces::None);
         fs::write(at("package.json"), "{}").unwrap();
         assert!(quiet.check().unwrap().is_empty());
     }

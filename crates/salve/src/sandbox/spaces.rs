@@ -15,11 +15,11 @@ use std::path::{Path, PathBuf};
 use nix::errno::Errno;
 use nix::mount::{MsFlags, mount};
 use nix::sched::{CloneFlags, unshare};
-use rustix::fs::StatVfsMountFlags;
 
 use super::enter::SandboxRefusal;
 use super::means::{Processes, Spaces};
 use super::plan::SandboxPlan;
+use super::rights::kept_mount_flags;
 use super::throw;
 use crate::config::Network;
 
@@ -40,7 +40,7 @@ pub(super) fn separate(plan: &SandboxPlan) -> Result<(), SandboxRefusal> {
         // It only helps: whoever looks at the environment does without.
         let _ = mount(Some(&**file), &**place, None::<&str>, MsFlags::MS_BIND, None::<&str>);
     }
-    let uppers = throw::uppers(plan).map(PathBuf::into_os_string);
+    let uppers = throw::upper_directory(plan).map(PathBuf::into_os_string);
     let open: Vec<OsString> = plan.writes.iter().cloned().chain(uppers).collect();
     close_the_rest(&open)?;
     throw::cover(plan)?;
@@ -182,22 +182,8 @@ pub(super) fn bind(place: &OsStr, flags: MsFlags) -> nix::Result<()> {
 
 /// Gives a mount other flags, beside those that it must keep.
 fn remount(place: &OsStr, flags: MsFlags) -> nix::Result<()> {
-    let kept = rustix::fs::statvfs(place).map(|stat| kept(stat.f_flag));
+    let kept = rustix::fs::statvfs(place).map(|stat| kept_mount_flags(stat.f_flag));
     let kept = kept.unwrap_or(MsFlags::empty());
     let flags = flags | kept | MsFlags::MS_BIND | MsFlags::MS_REMOUNT;
     mount(None::<&str>, place, None::<&str>, flags, None::<&str>)
-}
-
-/// Returns the flags that a user namespace must not take off.
-fn kept(flags: StatVfsMountFlags) -> MsFlags {
-    let pairs = [
-        (StatVfsMountFlags::NOSUID, MsFlags::MS_NOSUID),
-        (StatVfsMountFlags::NODEV, MsFlags::MS_NODEV),
-        (StatVfsMountFlags::NOEXEC, MsFlags::MS_NOEXEC),
-        (StatVfsMountFlags::NOATIME, MsFlags::MS_NOATIME),
-        (StatVfsMountFlags::NODIRATIME, MsFlags::MS_NODIRATIME),
-        (StatVfsMountFlags::RELATIME, MsFlags::MS_RELATIME),
-    ];
-    let set = pairs.into_iter().filter(|(flag, _)| flags.contains(*flag));
-    set.fold(MsFlags::empty(), |all, (_, flag)| all | flag)
 }

@@ -86,7 +86,7 @@ impl Stage {
 
     /// Runs a command and returns how it ended and what it wrote.
     #[track_caller]
-    fn run(&self, command: &str) -> (Exit, String) {
+    fn run(&self, command: &str) -> (ProcessExit, String) {
         let ran = self.try_run(command, Duration::from_secs(120)).unwrap();
         assert_eq!(ran.breach, None, "{command}");
         (ran.exit, ran.output)
@@ -111,7 +111,7 @@ fn a_command_writes_in_the_project_and_its_own_temporary_files_only() {
         outside.display(),
     );
     let (exit, output) = stage.run(&script);
-    assert_ne!(exit, Exit::Code(0), "{output}");
+    assert_ne!(exit, ProcessExit::Code(0), "{output}");
     for name in ["inside", "node_modules/x", "here"] {
         assert!(stage.root().join(name).exists(), "{name}: {output}");
     }
@@ -133,7 +133,7 @@ fn a_sealed_path_that_is_a_link_is_sealed_with_what_it_leads_to() {
     std::os::unix::fs::symlink("real.git", at(".git")).unwrap();
     for way in ["echo new > .git/config", "echo x > real.git/hooks/post-checkout", "mv real.git g"]
     {
-        assert_ne!(stage.run(way).0, Exit::Code(0), "{way}");
+        assert_ne!(stage.run(way).0, ProcessExit::Code(0), "{way}");
     }
     let swap = "rm .git && mkdir -p .git/hooks && echo new > .git/config";
     let ran = stage.try_run(swap, Duration::from_secs(60)).unwrap();
@@ -198,7 +198,7 @@ fn what_is_sealed_is_not_changed_by_any_way() {
     ];
     for way in ways {
         let (exit, output) = stage.run(way);
-        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+        assert_ne!(exit, ProcessExit::Code(0), "{way}: {output}");
         for name in files {
             assert_eq!(fs::read_to_string(at(name)).unwrap(), "old", "{way}: {name}");
         }
@@ -238,13 +238,13 @@ fn nothing_outside_changes_its_mode_its_owner_its_times_or_its_attributes() {
         "chmod 777 /etc".to_owned(),
     ] {
         let (exit, output) = stage.run(&way);
-        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+        assert_ne!(exit, ProcessExit::Code(0), "{way}: {output}");
         assert_eq!(before(), was, "{way}");
     }
     // What is its own it may do as it likes with.
     let own = "echo x > own && chmod 600 own && touch -d 2001-01-01 own && chmod 700 \"$TMPDIR\"";
     let (exit, output) = stage.run(own);
-    assert_eq!(exit, Exit::Code(0), "{output}");
+    assert_eq!(exit, ProcessExit::Code(0), "{output}");
 }
 
 /// **Invariant:** Limits, priorities and sockets of others are out of a command's reach.
@@ -256,17 +256,21 @@ fn the_limits_and_priority_of_others_stay() {
     let pid = other.id();
     for way in [format!("prlimit --pid {pid} --cpu=1:1"), format!("renice -n 5 -p {pid}")] {
         let (exit, output) = stage.run(&way);
-        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+        assert_ne!(exit, ProcessExit::Code(0), "{way}: {output}");
     }
     // Those that it does see are others, too: without the filter of calls this would be let.
     for way in ["prlimit --pid $! --cpu=100:100", "renice -n 5 -p $!"] {
         let (exit, output) = stage.run(&format!("sleep 60 & {way}; did=$?; kill $!; exit $did"));
-        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+        assert_ne!(exit, ProcessExit::Code(0), "{way}: {output}");
     }
     // KEYCTL_GET_KEYRING_ID of the user's own keyring, made if it is not there.
     let key = "import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(250, 0, -4, 1) < 0)";
     if cfg!(target_arch = "x86_64") {
-        assert_ne!(stage.run(&format!("python3 -c '{key}'")).0, Exit::Code(0), "the user's keys");
+        assert_ne!(
+            stage.run(&format!("python3 -c '{key}'")).0,
+            ProcessExit::Code(0),
+            "the user's keys"
+        );
     }
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).unwrap();
     let cpu = limits.lines().find(|line| line.starts_with("Max cpu time")).unwrap();
@@ -274,7 +278,7 @@ fn the_limits_and_priority_of_others_stay() {
     other.kill().unwrap();
     other.wait().unwrap();
     let (exit, output) = stage.run("ulimit -n 100 && nice -n 5 true");
-    assert_eq!(exit, Exit::Code(0), "its own it may change: {output}");
+    assert_eq!(exit, ProcessExit::Code(0), "its own it may change: {output}");
 }
 
 #[test]
@@ -287,13 +291,13 @@ fn sockets_of_other_programs_are_reached_only_if_listed() {
         "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.connect(\"{}\")'",
         socket.display()
     );
-    assert_ne!(stage.run(&connect).0, Exit::Code(0));
+    assert_ne!(stage.run(&connect).0, ProcessExit::Code(0));
     stage.settings.sockets = vec![socket.display().to_string()];
     let (exit, output) = stage.run(&connect);
-    assert_eq!(exit, Exit::Code(0), "{output}");
+    assert_eq!(exit, ProcessExit::Code(0), "{output}");
     let own = "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"own.sock\"); \
                s.listen(); c = socket.socket(socket.AF_UNIX); c.connect(\"own.sock\")'";
-    assert_eq!(stage.run(own).0, Exit::Code(0));
+    assert_eq!(stage.run(own).0, ProcessExit::Code(0));
 }
 
 #[test]
@@ -311,7 +315,7 @@ fn a_command_has_a_session_three_files_limits_and_no_way_to_more_rights() {
     let left = fs::File::open("/etc/hostname").unwrap();
     rustix::io::fcntl_setfd(&left, rustix::io::FdFlags::empty()).unwrap();
     let (exit, output) = stage.run(script);
-    assert_eq!(exit, Exit::Code(0), "{output}");
+    assert_eq!(exit, ProcessExit::Code(0), "{output}");
     let lines = said(&output, "files ");
     // `ls` has the directory open besides.
     assert_eq!(lines[0], "4", "{output}");
@@ -332,7 +336,7 @@ fn the_network_is_what_the_settings_say() {
     let port = server.local_addr().unwrap().port();
     let connect =
         format!("python3 -c 'import socket; socket.create_connection((\"127.0.0.1\", {port}), 5)'");
-    let reached = |stage: &Stage| stage.run(&connect).0 == Exit::Code(0);
+    let reached = |stage: &Stage| stage.run(&connect).0 == ProcessExit::Code(0);
     assert!(!reached(&stage), "a port that is not the web's");
     fs::write(stage.root().join(".npmrc"), format!("registry=http://127.0.0.1:{port}/")).unwrap();
     assert!(reached(&stage), "the port of a registry");
@@ -371,14 +375,14 @@ fn nothing_outlives_a_command() {
     let stage = Stage::new();
     let daemon = "setsid sh -c 'trap \"\" TERM; echo $$ > pid; exec sleep 1000' & \
         while ! [ -s pid ]; do :; done";
-    assert_eq!(stage.run(daemon).0, Exit::Code(0));
+    assert_eq!(stage.run(daemon).0, ProcessExit::Code(0));
     let pid = fs::read_to_string(stage.root().join("pid")).unwrap();
     let is_there = Path::new("/proc").join(pid.trim()).join("exe").exists();
     assert!(!is_there, "a daemon ends with its command");
 
     let stubborn = "trap '' TERM; echo $$ > pid; while :; do sleep 1000; done";
     let ran = stage.try_run(stubborn, Duration::from_secs(1)).unwrap();
-    assert_eq!(ran.exit, Exit::TimedOut);
+    assert_eq!(ran.exit, ProcessExit::TimedOut);
     let pid = fs::read_to_string(stage.root().join("pid")).unwrap();
     assert!(!Path::new("/proc").join(pid.trim()).join("exe").exists());
 }
@@ -388,7 +392,7 @@ fn endless_output_fills_neither_memory_nor_disk() {
     let _alone = alone();
     let stage = Stage::new();
     let (exit, output) = stage.run("yes 'all work and no play' | head -c 1000000000; echo done");
-    assert_eq!(exit, Exit::Code(0));
+    assert_eq!(exit, ProcessExit::Code(0));
     assert!(output.ends_with("done\n") && output.len() < 4 << 20, "{}", output.len());
 }
 
@@ -467,7 +471,7 @@ fn what_nothing_can_hold_runs_only_on_a_persons_word() {
     let refused = ran(Authority::Gate).unwrap_err();
     assert!(matches!(refused, SandboxError::Unheld(Lack::Landlock)), "{refused}");
     assert!(!stage.root().join("ran").exists());
-    assert_eq!(ran(Authority::Approval(7)).unwrap().exit, Exit::Code(0));
+    assert_eq!(ran(Authority::Approval(7)).unwrap().exit, ProcessExit::Code(0));
     assert!(stage.root().join("ran").exists());
 }
 
@@ -477,7 +481,7 @@ fn opens(stage: &Stage, kind: &str, port: u16) -> bool {
         "import socket as s; o = s.socket({kind}); \
          o.connect(('::1' if o.family == s.AF_INET6 else '127.0.0.1', {port})) if {port} else None"
     );
-    stage.run(&format!("python3 -c \"{script}\"")).0 == Exit::Code(0)
+    stage.run(&format!("python3 -c \"{script}\"")).0 == ProcessExit::Code(0)
 }
 
 /// **Invariant:** The network `web` is TCP to its ports.
@@ -516,7 +520,7 @@ fn the_web_is_tcp_to_its_ports_and_nothing_else() {
          o.sendto(b'x', 0x20000000, ('127.0.0.1', {}))\"",
         hidden.local_addr().unwrap().port()
     );
-    assert_ne!(stage.run(&hasty).0, Exit::Code(0));
+    assert_ne!(stage.run(&hasty).0, ProcessExit::Code(0));
     // Where names need it, there is UDP, and still nothing else.
     stage.names = Names::ByUdp;
     assert!(opens(&stage, "s.AF_INET, s.SOCK_DGRAM", port));

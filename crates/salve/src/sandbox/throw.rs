@@ -45,7 +45,7 @@ pub(super) fn tidy(all: &[ThrownPlace]) {
 }
 
 /// Returns where the changes go, which has to stay open for the kernel though not for the command.
-pub(super) fn uppers(plan: &SandboxPlan) -> Option<PathBuf> {
+pub(super) fn upper_directory(plan: &SandboxPlan) -> Option<PathBuf> {
     let first = plan.thrown.first()?;
     Path::new(&first.upper).ancestors().nth(2).map(Path::to_path_buf)
 }

@@ -186,25 +186,6 @@ impl StoreError {
         }
     }
 
-    /// Returns whether the same request may work later without anyone's help.
-    pub fn is_transient(&self) -> bool {
-        match self {
-            Self::Locked { .. } | Self::Full { .. } => true,
-            Self::Project(_)
-            | Self::ReadOnly { .. }
-            | Self::Denied { .. }
-            | Self::Corrupt { .. }
-            | Self::NotAFile { .. }
-            | Self::Foreign { .. }
-            | Self::Newer { .. }
-            | Self::Malformed { .. }
-            | Self::Forgot { .. }
-            | Self::Word(_)
-            | Self::Key(_)
-            | Self::Other { .. } => false,
-        }
-    }
-
     /// Returns what the user can do about it.
     pub fn advice(&self) -> String {
         match self {

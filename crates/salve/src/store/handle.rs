@@ -148,7 +148,7 @@ fn attend(mut store: StoreOnDemand, orders: &Receiver<StoreWork>) {
 fn follow(project: &Project, news: &broadcast::Sender<JournalNews>) {
     let mut known = None;
     loop {
-        // What stops us may pass: the disk may have room again, the store may be made anew.
+        // What stops us may pass: the disk may have room again, the store may be made again.
         let _passing = follow_store(project, news, &mut known);
         thread::sleep(TICK);
     }

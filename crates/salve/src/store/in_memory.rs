@@ -18,8 +18,8 @@ use salve_core::scrub::Scrubbed;
 use super::memory::item_added_to;
 use super::stream::{LOOP_KINDS, loop_named};
 use super::{
-    Appended, ClaimStanding, ClaimToken, Counts, Engine, FailurePortion, FileBase, FileEdit,
-    Follower, ItemChange, JobArtifact, JobClaim, JobQueue, Journal, KeyedItem, Memory, Page,
+    Appended, ClaimStanding, ClaimToken, Engine, FailurePortion, FileBase, FileEdit, Follower,
+    ItemChange, JobArtifact, JobClaim, JobQueue, Journal, KeyedItem, Memory, MemorySize, Page,
     Portion, StoreError, Stream, StreamPosition,
 };
 
@@ -354,9 +354,9 @@ impl Memory for InMemory {
         Ok(found)
     }
 
-    fn counts(&self) -> Result<Counts, StoreError> {
+    fn counts(&self) -> Result<MemorySize, StoreError> {
         let content = self.content();
-        let mut counts = Counts::default();
+        let mut counts = MemorySize::default();
         for (_, known) in content.in_force() {
             counts.failures += 1;
             for tried in &known.remedies {
@@ -487,7 +487,7 @@ impl JobQueue for InMemory {
     }
 
     fn heartbeat(&self, claim: ClaimToken, lease: Duration) -> Result<ClaimStanding, StoreError> {
-        Ok(self.while_held(claim, |row| row.prolong(millis(lease), now_ms())))
+        Ok(self.while_held(claim, |row| row.extend_lease(millis(lease), now_ms())))
     }
 
     fn checkpoint(

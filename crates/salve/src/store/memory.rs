@@ -53,7 +53,7 @@ pub struct FailurePortion {
 
 /// How much a memory holds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct Counts {
+pub struct MemorySize {
     /// Failures known.
     pub failures: u64,
     /// Remedies known for them.
@@ -210,7 +210,7 @@ pub trait Memory: Debug {
     fn with_remedies(&self, most: u64) -> Result<Vec<Knowledge>, StoreError>;
 
     /// Returns how much the memory holds.
-    fn counts(&self) -> Result<Counts, StoreError>;
+    fn counts(&self) -> Result<MemorySize, StoreError>;
 
     /// Returns the failures whose signature starts with these hex digits, at most ten.
     fn signatures_like(&self, prefix: &str) -> Result<Vec<Signature>, StoreError>;

@@ -31,8 +31,8 @@ pub use job_queue::{ClaimStanding, ClaimToken, JobArtifact, JobClaim, JobQueue};
 pub use journal::{Appended, Follower, Journal, StreamPosition};
 pub use line::{LineError, parse_line, to_line};
 pub use memory::{
-    Counts, FailurePortion, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Memory, Near,
-    Page, Portion, UnknownItem,
+    FailurePortion, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Memory, MemorySize,
+    Near, Page, Portion, UnknownItem,
 };
 pub use sqlite::{Mended, StoreLockHolder};
 pub use stream::Stream;

@@ -27,7 +27,7 @@ use crate::store::{Appended, Store, StoreError, Stream, StreamPosition};
 /// How many entries back one looks.
 const LOOKED_BACK: usize = 5_000;
 
-/// How often what changed meanwhile is looked at anew.
+/// How often what changed meanwhile is looked at again.
 const TRIES: usize = 8;
 
 /// Why what a team says is not taken.
@@ -74,7 +74,6 @@ impl TeamError {
 /// An issue that was taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct IssueReceipt {
-    /// The issue.
     pub issue: IssueId,
     /// Whether it was known before.
     pub is_known: bool,

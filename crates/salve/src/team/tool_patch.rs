@@ -17,11 +17,9 @@ const ABOUT_A_TOOL: &str = "tool: ";
 /// A patch of a tool's source, as it came in.
 #[derive(Clone, Debug)]
 pub struct RawToolPatch {
-    /// The tool.
     pub tool: String,
     /// What it said.
     pub error: String,
-    /// The patch.
     pub patch: String,
     /// Why it should help.
     pub why: Option<String>,
@@ -30,13 +28,10 @@ pub struct RawToolPatch {
 /// A patch of a tool's source that waits for a person.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProposedToolPatch {
-    /// The issue.
     pub issue: IssueId,
-    /// The tool.
     pub tool: String,
     /// What it said.
     pub error: Scrubbed,
-    /// The patch.
     pub patch: Scrubbed,
     /// Why it should help.
     pub why: Option<Scrubbed>,

@@ -14,7 +14,7 @@ pub(super) struct StatsdSender {
     address: String,
     prefix: String,
     socket: Option<UdpSocket>,
-    /// When the address was last looked up in vain.
+    /// When the address was last looked up without success.
     missed: Option<Instant>,
 }
 

@@ -30,7 +30,6 @@ const NO_FIX: &str = "No fix is known.";
 /// A tool that fails, and where its source may be.
 #[derive(Clone, Copy, Debug)]
 pub struct DebugQuestion<'q> {
-    /// The tool.
     pub tool: &'q str,
     /// What it said.
     pub error: &'q str,
@@ -52,18 +51,15 @@ pub enum DiagnosisSource {
     Usage,
     /// A rule of the settings, or of those that ship with Salve.
     Rules,
-    /// The playbook.
     Playbook,
     /// Only the class of the failure is known.
     Class,
-    /// Nobody.
     Nobody,
 }
 
 /// What is known about a tool that fails, in the spec's words.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ToolDebug {
-    /// The tool.
     pub tool_name: String,
     /// The file that it is written in, from the project's root on where it is below that.
     pub source_file: Option<String>,

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use salve_auto_heal::{Flight, FlightOutcome, WantedFix};
-use salve_core::event::{Authority, Exit};
+use salve_core::event::{Authority, ProcessExit};
 use salve_core::fingerprint::{FingerprintRules, Hints};
 use salve_core::scrub::Scrubber;
 use salve_core::tool::failure::FailedCall;
@@ -59,7 +59,6 @@ pub struct FixError(pub String);
 /// What came of a failed call, to be written down.
 #[derive(Clone, Debug)]
 pub struct Healed<'a> {
-    /// The call.
     pub call: &'a FailedCall,
     /// What it was called with, where that is known.
     pub arguments: &'a Value,
@@ -149,7 +148,7 @@ impl HealMeans {
     /// Why it could not show that.
     pub fn look(&self, command: &str) -> Result<String, String> {
         let ran = self.run_held(command, &self.held(&[]), Vec::new())?;
-        if ran.exit == Exit::Code(0) {
+        if ran.exit == ProcessExit::Code(0) {
             return Ok(self.scrub(ran.output.trim_end()));
         }
         Err(self.failure(command, &ran))
@@ -256,7 +255,7 @@ impl HealMeans {
         env: Vec<(OsString, OsString)>,
     ) -> Result<(), String> {
         let ran = self.run_held(command, settings, env)?;
-        if ran.exit == Exit::Code(0) { Ok(()) } else { Err(self.failure(command, &ran)) }
+        if ran.exit == ProcessExit::Code(0) { Ok(()) } else { Err(self.failure(command, &ran)) }
     }
 
     fn run_held(
@@ -296,9 +295,9 @@ impl HealMeans {
             HealTime::Until(_) => "the time that was left".to_owned(),
         };
         let how = match ran.exit {
-            Exit::Code(code) => format!("failed with exit code {code}"),
-            Exit::Signal(signal) => format!("was ended by signal {signal}"),
-            Exit::TimedOut | Exit::Hung => {
+            ProcessExit::Code(code) => format!("failed with exit code {code}"),
+            ProcessExit::Signal(signal) => format!("was ended by signal {signal}"),
+            ProcessExit::TimedOut | ProcessExit::Hung => {
                 format!("was not done after {limit}")
             }
         };

@@ -32,7 +32,6 @@ use super::project_handle::ProjectHandle;
 use super::views::{NoticeLine, ViewError};
 use super::{AppState, security};
 
-/// The path of the script.
 pub(super) const SCRIPT_PATH: &str = "/salve.js";
 
 /// What the paths begin with that only the script asks for.
@@ -49,7 +48,6 @@ const REPORT_SPAN: Duration = Duration::from_secs(60);
 /// How much of each text of a report is kept, in characters.
 const KEPT: usize = 600;
 
-/// Returns the routes.
 pub(super) fn routes() -> Router<AppState> {
     Router::new()
         .route(SCRIPT_PATH, get(script))
@@ -96,7 +94,6 @@ async fn script() -> Response {
     response
 }
 
-/// What a page reports.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct PageReport {

@@ -249,7 +249,7 @@ fn obey(mut desk: ProjectDesk, orders: &WorkQueue<ProjectWork>) {
 /// Tells how far the journal has come, for as long as anybody listens.
 fn follow(project: &Project, seq: &watch::Sender<u64>) {
     while !seq.is_closed() {
-        // What stops us may pass: the disk may have room again, the store may be made anew.
+        // What stops us may pass: the disk may have room again, the store may be made again.
         let _passing = follow_store(project, seq);
         thread::sleep(LOOK);
     }

@@ -22,14 +22,24 @@ pub struct AttemptChange {
     pub after: Name,
 }
 
+/// What attempts changed in a workspace, and the ways back from it.
+pub struct Attempts<'w>(&'w Workspace);
+
 impl Workspace {
+    /// Returns what attempts changed here.
+    pub fn attempts(&self) -> Attempts<'_> {
+        Attempts(self)
+    }
+}
+
+impl Attempts<'_> {
     /// Returns what each attempt of an incident changed, in their order, as far as that is kept.
     ///
     /// # Errors
     ///
     /// When the snapshots cannot be listed.
-    pub fn attempt_changes(&self, id: IncidentId) -> Result<Vec<AttemptChange>, WorkspaceError> {
-        let names = self.names(id)?;
+    pub fn changes(&self, id: IncidentId) -> Result<Vec<AttemptChange>, WorkspaceError> {
+        let names = self.0.names(id)?;
         let befores = names.iter().filter(|name| name.moment == Moment::Before);
         let change = |before: &Name| {
             let is_kept = |after: &Name| names.contains(after);
@@ -46,13 +56,13 @@ impl Workspace {
     /// # Errors
     ///
     /// When the snapshots cannot be listed.
-    pub fn standing_changes(&self, id: IncidentId) -> Result<Vec<AttemptChange>, WorkspaceError> {
-        let names = self.names(id)?;
+    pub fn standing(&self, id: IncidentId) -> Result<Vec<AttemptChange>, WorkspaceError> {
+        let names = self.0.names(id)?;
         let is_undone = |change: &AttemptChange| {
             let is_its = |name: &&Name| name.attempt == change.before.attempt;
             names.iter().filter(is_its).any(|name| matches!(name.moment, Moment::Undone(_)))
         };
-        let mut changes = self.attempt_changes(id)?;
+        let mut changes = self.changes(id)?;
         changes.retain(|change| change.after.moment == Moment::After && !is_undone(change));
         changes.reverse();
         Ok(changes)
@@ -64,17 +74,15 @@ impl Workspace {
     ///
     /// When somebody edited the same lines since, or the files cannot be changed; what was taken back
     /// before stays so.
-    pub fn take_back_changes(
-        &self,
-        changes: &[AttemptChange],
-    ) -> Result<RestoreSummary, RestoreError> {
+    pub fn take_back(&self, changes: &[AttemptChange]) -> Result<RestoreSummary, RestoreError> {
         let mut all = RestoreSummary { kept: None, files: Vec::new(), left: Vec::new() };
         for change in changes {
-            let (Some(before), Some(after)) = (self.load(change.before)?, self.load(change.after)?)
+            let (Some(before), Some(after)) =
+                (self.0.load(change.before)?, self.0.load(change.after)?)
             else {
                 continue;
             };
-            let done = self.take_back(&before, &after).map_err(RestoreError::from)?;
+            let done = self.0.take_back(&before, &after).map_err(RestoreError::from)?;
             all.kept = done.kept.or(all.kept);
             all.files.extend(done.files);
             all.left.extend(done.left);
@@ -89,14 +97,11 @@ impl Workspace {
     /// # Errors
     ///
     /// When somebody edited the same lines since, or the files cannot be changed.
-    pub fn bring_back_changes(
-        &self,
-        changes: &[AttemptChange],
-    ) -> Result<RestoreSummary, RestoreError> {
+    pub fn bring_back(&self, changes: &[AttemptChange]) -> Result<RestoreSummary, RestoreError> {
         let mut all = RestoreSummary { kept: None, files: Vec::new(), left: Vec::new() };
         for change in changes {
-            let done = self.take_over_attempt(change.before).map_err(RestoreError::from)?;
-            forget_undoing(self, change.before)?;
+            let done = self.0.take_over_attempt(change.before).map_err(RestoreError::from)?;
+            forget_undoing(self.0, change.before)?;
             if !done.files.is_empty() {
                 all.kept = Some(change.before);
             }
@@ -113,14 +118,14 @@ impl Workspace {
     ///
     /// When somebody edited the same lines since, or the files cannot be changed.
     pub fn roll_back(&self, attempt: Name, scope: Scope) -> Result<(), RestoreError> {
-        let mut standing = self.standing_changes(attempt.incident)?;
+        let mut standing = self.standing(attempt.incident)?;
         if scope == Scope::Attempt {
             standing.retain(|change| change.before == attempt);
         }
         for change in standing {
-            self.take_back_changes(&[change])?;
+            self.take_back(&[change])?;
             // A person who undoes the rest, and takes that back, does not mean this one.
-            rename(self, change.after, change.before.at(Moment::InLayer))?;
+            rename(self.0, change.after, change.before.at(Moment::InLayer))?;
         }
         Ok(())
     }
@@ -136,7 +141,7 @@ impl Workspace {
         attempt: Name,
         files: &[(String, Option<Vec<u8>>)],
     ) -> Result<(), WorkspaceError> {
-        let load = |moment| self.load(attempt.at(moment));
+        let load = |moment| self.0.load(attempt.at(moment));
         let (Some(before), Some(mut layer)) = (load(Moment::Before)?, load(Moment::InLayer)?)
         else {
             return Ok(());
@@ -148,6 +153,7 @@ impl Workspace {
                 (Some(content), Some(known)) => {
                     let args = ["hash-object", "-w", "--stdin", "--no-filters"];
                     let name = self
+                        .0
                         .scanner
                         .git
                         .feed(&args, |to| to.write_all(content).map_err(git::pipe))?;
@@ -159,7 +165,7 @@ impl Workspace {
             }
         }
         layer.tree.add_parents();
-        self.keep(layer).map(drop)
+        self.0.keep(layer).map(drop)
     }
 }
 

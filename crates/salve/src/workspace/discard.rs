@@ -8,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::error::WorkspaceError;
-use super::ignored::Ignored;
+use super::ignored::IgnoredFiles;
 use super::keep;
 use super::tree::{Rel, TreeItem, WorkingTree};
 use super::{Snapshot, Workspace};
@@ -65,7 +65,7 @@ fn discarded(
 }
 
 /// Returns the ignored files that people wrote and that are not there any more.
-fn gone(before: &WorkingTree, now: &Ignored) -> BTreeSet<Rel> {
+fn gone(before: &WorkingTree, now: &IgnoredFiles) -> BTreeSet<Rel> {
     let is_gone = |path: &&Rel| {
         !now.tree.items.contains_key(*path) && !now.uncovered.contains_key(path.as_os_str())
     };

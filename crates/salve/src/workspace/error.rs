@@ -150,7 +150,7 @@ pub enum Back {
 }
 
 impl RestoreError {
-    /// Returns whether somebody saved a file at that very moment, and all is as it was: beginning anew
+    /// Returns whether somebody saved a file at that very moment, and all is as it was: starting over
     /// will see it.
     pub fn is_changed_meanwhile(&self) -> bool {
         match self {

@@ -19,7 +19,7 @@ fn round(place: &Place, edits: &[(&str, &str)]) {
     let mut paths: Vec<_> = edits.iter().map(|(path, _)| *path).collect();
     paths.sort_unstable();
     assert_eq!(measured.files.iter().map(|file| &*file.path).collect::<Vec<_>>(), paths);
-    let patch = workspace.patch(&before, &measured.after).unwrap();
+    let patch = workspace.patches().between(&before, &measured.after).unwrap();
     let repaired = place.picture();
     // Another process undoes it.
     let workspace = place.open();
@@ -27,7 +27,7 @@ fn round(place: &Place, edits: &[(&str, &str)]) {
     workspace.restore(&before, Give::All).unwrap();
     assert_eq!(place.picture(), start);
     assert_eq!(gits_own(&place.root()), own);
-    workspace.apply(&patch).unwrap();
+    workspace.patches().apply(&patch).unwrap();
     assert_eq!(place.picture(), repaired);
     workspace.restore(&before, Give::All).unwrap();
     assert_eq!(gits_own(&place.root()), own);
@@ -219,11 +219,11 @@ fn nothing_that_the_repository_configures_runs_whatever_is_asked_of_it() {
     let measured = workspace.measure(&before).unwrap();
     assert_eq!((measured.files.len(), measured.ignored.len()), (1, 1));
     assert!(workspace.diff(&before, &measured.after).unwrap().contains("-1\n+2\n"));
-    let patch = workspace.patch(&before, &measured.after).unwrap();
+    let patch = workspace.patches().between(&before, &measured.after).unwrap();
     let shadow = workspace.shadow(&before).unwrap();
     workspace.overlay(&shadow, &measured.after, &["a".to_owned()]).unwrap();
     workspace.restore(&before, Give::All).unwrap();
-    workspace.apply(&patch).unwrap();
+    workspace.patches().apply(&patch).unwrap();
     let later = Timestamp::now() + jiff::SignedDuration::from_hours(24);
     workspace.prune(later, Duration::from_secs(60)).unwrap();
     assert!(!trace.exists(), "{}", fs::read_to_string(&trace).unwrap_or_default());

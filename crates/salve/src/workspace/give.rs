@@ -42,12 +42,12 @@ impl Workspace {
         if self.plan(to, &now, give)?.is_empty() {
             return Ok(RestoreSummary { kept: None, files: Vec::new(), left: Vec::new() });
         }
-        let kept = self.next_undone(to.name)?;
+        let kept = next_undone(self, to.name)?;
         // Keeping reads the files again, so the plan is made from what is kept.
         let now = self.keep(Snapshot { name: kept, ..now })?;
         let plan = self.plan(to, &now, give)?;
         if let Err(stop) = self.work_off(&plan, &now)? {
-            let back = self.go_back(&now, to);
+            let back = go_back(self, &now, to);
             return Err(RestoreError::Partly { path: show(&stop.path), source: stop.source, back });
         }
         let [files, left] = plan.told();
@@ -65,7 +65,7 @@ impl Workspace {
         let now = self.now(left.name, left)?;
         let plan = self.plan(to, &now, Give::Repair { left, again: Again::Refuse })?;
         if let Err(stop) = self.work_off(&plan, &now)? {
-            let back = self.go_back(left, to);
+            let back = go_back(self, left, to);
             return Err(RestoreError::Partly { path: show(&stop.path), source: stop.source, back });
         }
         let [files, _left] = plan.told();
@@ -99,29 +99,29 @@ impl Workspace {
             restore::stage(&self.scanner, &plan.ignored, expected, LayPlace { dir, store })?;
         Ok(seen.apply().and_then(|()| ignored.apply()))
     }
+}
 
-    /// Returns the name for the state that the next undoing leaves.
-    fn next_undone(&self, name: Name) -> Result<Name, WorkspaceError> {
-        let names = self.names(name.incident)?;
-        let time = |other: &Name| match other.moment {
-            Moment::Undone(time) if other.attempt == name.attempt => Some(time),
-            Moment::Undone(_) | Moment::Before | Moment::InLayer | Moment::After => None,
-        };
-        let last = names.iter().filter_map(time).max().unwrap_or(0);
-        Ok(name.at(Moment::Undone(last + 1)))
-    }
+/// Returns the name for the state that the next undoing leaves.
+fn next_undone(workspace: &Workspace, name: Name) -> Result<Name, WorkspaceError> {
+    let names = workspace.names(name.incident)?;
+    let time = |other: &Name| match other.moment {
+        Moment::Undone(time) if other.attempt == name.attempt => Some(time),
+        Moment::Undone(_) | Moment::Before | Moment::InLayer | Moment::After => None,
+    };
+    let last = names.iter().filter_map(time).max().unwrap_or(0);
+    Ok(name.at(Moment::Undone(last + 1)))
+}
 
-    /// Takes a restore that failed half-way back: the files that have the state `reached` get that of
-    /// `to`, and no others.
-    fn go_back(&self, to: &Snapshot, reached: &Snapshot) -> Back {
-        let back = || -> Result<Result<(), Stop>, RestoreError> {
-            let now = self.now(to.name, to)?;
-            let give = Give::Repair { left: reached, again: Again::Leave };
-            self.work_off(&self.plan(to, &now, give)?, &now)
-        };
-        match back() {
-            Ok(Ok(())) => Back::Whole,
-            Ok(Err(_)) | Err(_) => Back::Kept { name: to.name.to_ref() },
-        }
+/// Takes a restore that failed half-way back: the files that have the state `reached` get that of
+/// `to`, and no others.
+fn go_back(workspace: &Workspace, to: &Snapshot, reached: &Snapshot) -> Back {
+    let back = || -> Result<Result<(), Stop>, RestoreError> {
+        let now = workspace.now(to.name, to)?;
+        let give = Give::Repair { left: reached, again: Again::Leave };
+        workspace.work_off(&workspace.plan(to, &now, give)?, &now)
+    };
+    match back() {
+        Ok(Ok(())) => Back::Whole,
+        Ok(Err(_)) | Err(_) => Back::Kept { name: to.name.to_ref() },
     }
 }

@@ -105,14 +105,14 @@ const SAMPLE: u64 = 8 << 10;
 
 /// What git ignores: what is kept of it, and what is not.
 #[derive(Clone, Default)]
-pub(super) struct Ignored {
+pub(super) struct IgnoredFiles {
     /// The files that are kept.
     pub(super) tree: WorkingTree,
     /// What is not, each directory for all that is in it.
     pub(super) uncovered: BTreeMap<Rel, Why>,
 }
 
-impl Ignored {
+impl IgnoredFiles {
     /// Takes what was kept; what was not is not known any more.
     pub(super) fn of(tree: WorkingTree) -> Self {
         Self { tree, uncovered: BTreeMap::new() }
@@ -134,7 +134,7 @@ pub(super) fn look<'a>(
     scanner: &Scanner,
     seen: &WorkingTree,
     also: impl IntoIterator<Item = &'a Rel>,
-) -> Ignored {
+) -> IgnoredFiles {
     let (walk, uncovered) = (Walk::default(), BTreeMap::new());
     let mut search = IgnoredSearch { scanner, seen, walk, uncovered, looked_at: 0, bytes: 0 };
     for path in also {
@@ -144,7 +144,7 @@ pub(super) fn look<'a>(
     }
     seen.hidden.iter().for_each(|path| search.any(Path::new(path)));
     let tree = search.walk.into_tree();
-    Ignored { tree, uncovered: search.uncovered }
+    IgnoredFiles { tree, uncovered: search.uncovered }
 }
 
 impl IgnoredSearch<'_> {

@@ -11,7 +11,7 @@ use std::path::{Component, Path};
 
 use super::error::WorkspaceError;
 use super::git::{Git, pipe, quote};
-use super::memo::Base;
+use super::memo::StoredTree;
 use super::name::Name;
 use super::note;
 use super::oid::Oid;
@@ -25,7 +25,7 @@ pub(super) struct KeepPlace<'a> {
     pub(super) at: &'a str,
     pub(super) name: Name,
     /// What it shares with this is taken from there.
-    pub(super) base: Option<&'a Base>,
+    pub(super) base: Option<&'a StoredTree>,
 }
 
 /// Writes `tree` to the store and points a ref to it.
@@ -38,7 +38,7 @@ pub(super) fn keep(
     tree: &mut WorkingTree,
 ) -> Result<(), WorkspaceError> {
     let store = place.store;
-    let mut stored = place.base.map(Base::oids).unwrap_or_default();
+    let mut stored = place.base.map(StoredTree::oids).unwrap_or_default();
     let oids = tree.items.values().map(|item| item.oid).filter(|oid| !stored.contains(oid));
     let asked = present(store, &oids.collect())?;
     stored.extend(asked);

@@ -1,7 +1,7 @@
 //! What the last look at a tree found, remembered between processes.
 //!
 //! It saves reading files that did not change, and asking git for what it is known to have. It lies
-//! with the user's caches: without it everything is found out anew.
+//! with the user's caches: without it everything is found out again.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsString;
@@ -29,13 +29,13 @@ pub(super) type StampCache = HashMap<Rel, (FileStamp, Oid)>;
 
 /// A tree that a ref holds: what is in it need not be kept again.
 #[derive(Clone, Debug)]
-pub(super) struct Base {
+pub(super) struct StoredTree {
     at: String,
     tree: String,
     items: BTreeMap<Rel, (Kind, Oid)>,
 }
 
-impl Base {
+impl StoredTree {
     /// Returns the base that `tree`, kept at a ref of the store, is for those to come.
     pub(super) fn of(store: &Git, at: &str, tree: &WorkingTree) -> Option<Self> {
         let items = tree.items.iter().map(|(path, item)| (path.clone(), (item.kind, item.oid)));
@@ -97,7 +97,7 @@ pub(super) fn forget_old() {
 }
 
 /// Reads what was remembered; nothing if it is not there or not whole.
-pub(super) fn read(file: &Path) -> Option<(StampCache, Base)> {
+pub(super) fn read(file: &Path) -> Option<(StampCache, StoredTree)> {
     let text = fs::read(file).ok()?;
     let mut rest = StampReader(text.strip_prefix(MAGIC)?);
     let (at, tree) = (rest.text()?, rest.text()?);
@@ -116,11 +116,11 @@ pub(super) fn read(file: &Path) -> Option<(StampCache, Base)> {
         }
         items.insert(path, (kind, oid));
     }
-    Some((stamps, Base { at, tree, items }))
+    Some((stamps, StoredTree { at, tree, items }))
 }
 
 /// Remembers the base and the stamps that belong to it; that it cannot does no harm.
-pub(super) fn write(file: &Path, stamps: &StampCache, base: &Base) {
+pub(super) fn write(file: &Path, stamps: &StampCache, base: &StoredTree) {
     let mut text = MAGIC.to_vec();
     put(&mut text, base.at.as_bytes());
     put(&mut text, base.tree.as_bytes());
@@ -221,8 +221,8 @@ mod tests {
         place.write("d1", "a file where a directory was\n");
         place.write("new/deep/file", "1\n");
         let second = open(&place, &file).snapshot(name(2)).unwrap();
-        let anew = place.open().snapshot(name(3)).unwrap();
-        assert_eq!(second.tree(), anew.tree());
+        let again = place.open().snapshot(name(3)).unwrap();
+        assert_eq!(second.tree(), again.tree());
         let tree = |n| place.git(&["rev-parse", &format!("{}^{{tree}}", name(n).to_ref())]);
         assert_eq!(tree(2), tree(3), "what is kept on a base is what is kept without");
         assert_eq!(place.git(&["rev-list", "--count", &name(2).to_ref()]), "1\n");

@@ -50,7 +50,7 @@ use salve_core::id::IncidentId;
 
 use crate::project::Project;
 
-pub use attempts::{AttemptChange, forget_after};
+pub use attempts::{AttemptChange, Attempts, forget_after};
 pub use error::{Back, RestoreError, WorkspaceError};
 pub use give::{Give, RestoreSummary};
 pub use layer::{
@@ -59,7 +59,7 @@ pub use layer::{
 };
 pub use measure::{FileChange, FileFate};
 pub use name::{Moment, Name};
-pub use patch::PatchError;
+pub use patch::{PatchError, Patches};
 pub use plan::Again;
 pub use shadow::{Confined, Shadow};
 pub use step_store::{
@@ -68,7 +68,7 @@ pub use step_store::{
 pub use tree::Why;
 
 use git::Git;
-use ignored::Ignored;
+use ignored::IgnoredFiles;
 use keep::KeepPlace;
 use measure::NamedTree;
 use scan::Scanner;
@@ -80,14 +80,14 @@ const LONGEST_DIFF: usize = 1 << 20;
 
 /// How much a snapshot may keep.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct SnapshotLimits {
     /// The largest file in bytes.
     pub file: u64,
     /// The most bytes that one snapshot adds to the store.
     pub total: u64,
 }
 
-impl Default for Limits {
+impl Default for SnapshotLimits {
     fn default() -> Self {
         Self { file: 32 << 20, total: 512 << 20 }
     }
@@ -110,7 +110,7 @@ pub struct Workspace {
 pub struct Snapshot {
     name: Name,
     tree: WorkingTree,
-    ignored: Ignored,
+    ignored: IgnoredFiles,
 }
 
 /// A file that a snapshot does not keep.
@@ -145,7 +145,7 @@ impl Workspace {
 
     /// Opens the project's working tree.
     pub fn open(project: &Project) -> Result<Self, WorkspaceError> {
-        let mut workspace = Self::with_limits(project, Limits::default())?;
+        let mut workspace = Self::with_limits(project, SnapshotLimits::default())?;
         if let Some(file) = memo::file(project.root()) {
             workspace.scanner.remember_in(file);
         }
@@ -154,7 +154,7 @@ impl Workspace {
 
     /// Opens the project's working tree with other limits, and without what other processes have
     /// seen there.
-    pub fn with_limits(project: &Project, limits: Limits) -> Result<Self, WorkspaceError> {
+    pub fn with_limits(project: &Project, limits: SnapshotLimits) -> Result<Self, WorkspaceError> {
         let root = project.root();
         let state_dir = project.make_state_dir()?;
         let store::OpenedVault { git, format, vault } = store::open(root)?;
@@ -181,13 +181,13 @@ impl Workspace {
             Some(store) => keep::load(&store, &name.to_ignored_ref())?.unwrap_or_default(),
             None => WorkingTree::default(),
         };
-        Ok(Some(Snapshot { name, tree, ignored: Ignored::of(ignored) }))
+        Ok(Some(Snapshot { name, tree, ignored: IgnoredFiles::of(ignored) }))
     }
 
     /// Returns the names of all snapshots of an incident, in order.
     pub fn names(&self, incident: IncidentId) -> Result<Vec<Name>, WorkspaceError> {
         let under = format!("{}/{incident}/", name::REFS);
-        let mut names: Vec<Name> = self.refs(&under)?.into_iter().map(|(name, _)| name).collect();
+        let mut names: Vec<Name> = refs(self, &under)?.into_iter().map(|(name, _)| name).collect();
         names.sort();
         Ok(names)
     }
@@ -197,7 +197,7 @@ impl Workspace {
         let name = before.name.at(Moment::After);
         let after = self.keep(self.now(name, before)?)?;
         let files = self.compare(before, &after)?;
-        let ignored = self.compare_ignored(before, &after)?;
+        let ignored = compare_ignored(self, before, &after)?;
         Ok(Measured { change: measure::total(&files), files, ignored, after })
     }
 
@@ -211,27 +211,6 @@ impl Workspace {
         let before = NamedTree { tree: &before.tree, name: &from };
         let after = NamedTree { tree: &after.tree, name: &to };
         measure::compare(&self.scanner.git, before, after)
-    }
-
-    /// Returns the ignored files that differ between two snapshots, as far as they are kept.
-    fn compare_ignored(
-        &self,
-        before: &Snapshot,
-        after: &Snapshot,
-    ) -> Result<Vec<FileChange>, WorkspaceError> {
-        let Some(store) = self.vault.existing() else { return Ok(Vec::new()) };
-        // Where there was nothing to keep there may be no ref either.
-        let at = |snapshot: &Snapshot| {
-            if snapshot.ignored.tree.items.is_empty() {
-                self.scanner.format.empty_tree().to_owned()
-            } else {
-                snapshot.name.to_ignored_ref()
-            }
-        };
-        let (from, to) = (at(before), at(after));
-        let before = NamedTree { tree: &before.ignored.tree, name: &from };
-        let after = NamedTree { tree: &after.ignored.tree, name: &to };
-        measure::compare(&store, before, after)
     }
 
     /// Returns the present state, with all that is in another whatever git says of it now.
@@ -300,7 +279,7 @@ impl Workspace {
         let age = i64::try_from(age.as_secs()).unwrap_or(i64::MAX);
         let is_old = |made: &i64| now.as_second().saturating_sub(*made) > age;
         memo::forget_old();
-        let refs = self.refs(&format!("{}/", name::REFS))?;
+        let refs = refs(self, &format!("{}/", name::REFS))?;
         let old: Vec<Name> =
             refs.into_iter().filter(|(_, made)| is_old(made)).map(|(name, _)| name).collect();
         if old.is_empty() {
@@ -317,22 +296,42 @@ impl Workspace {
         }
         Ok(old.len())
     }
+}
 
-    /// Returns the snapshots under a prefix of refs, with the second each was made in.
-    fn refs(&self, under: &str) -> Result<Vec<(Name, i64)>, WorkspaceError> {
-        let format = "--format=%(refname) %(committerdate:unix)";
-        let listed = self.scanner.git.read(&["for-each-ref", format, under])?;
-        let text = String::from_utf8_lossy(&listed);
-        let parse = |line: &str| {
-            let (name, made) = line.split_once(' ')?;
-            Some((Name::from_ref(name)?, made.parse().ok()?))
-        };
-        Ok(text.lines().filter_map(parse).collect())
-    }
+/// Returns the ignored files that differ between two snapshots, as far as they are kept.
+fn compare_ignored(
+    workspace: &Workspace,
+    before: &Snapshot,
+    after: &Snapshot,
+) -> Result<Vec<FileChange>, WorkspaceError> {
+    let Some(store) = workspace.vault.existing() else { return Ok(Vec::new()) };
+    // Where there was nothing to keep there may be no ref either.
+    let at = |snapshot: &Snapshot| {
+        if snapshot.ignored.tree.items.is_empty() {
+            workspace.scanner.format.empty_tree().to_owned()
+        } else {
+            snapshot.name.to_ignored_ref()
+        }
+    };
+    let (from, to) = (at(before), at(after));
+    let before = NamedTree { tree: &before.ignored.tree, name: &from };
+    let after = NamedTree { tree: &after.ignored.tree, name: &to };
+    measure::compare(&store, before, after)
+}
+
+/// Returns the snapshots under a prefix of refs, with the second each was made in.
+fn refs(workspace: &Workspace, under: &str) -> Result<Vec<(Name, i64)>, WorkspaceError> {
+    let format = "--format=%(refname) %(committerdate:unix)";
+    let listed = workspace.scanner.git.read(&["for-each-ref", format, under])?;
+    let text = String::from_utf8_lossy(&listed);
+    let parse = |line: &str| {
+        let (name, made) = line.split_once(' ')?;
+        Some((Name::from_ref(name)?, made.parse().ok()?))
+    };
+    Ok(text.lines().filter_map(parse).collect())
 }
 
 impl Snapshot {
-    /// Returns its name.
     pub fn name(&self) -> Name {
         self.name
     }

@@ -27,11 +27,9 @@ pub enum Moment {
 /// The name of one snapshot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Name {
-    /// The incident.
     pub incident: IncidentId,
     /// The attempt, from 1.
     pub attempt: u32,
-    /// The moment.
     pub moment: Moment,
 }
 

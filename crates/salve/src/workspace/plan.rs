@@ -5,7 +5,7 @@ use std::ffi::OsStr;
 use std::path::Path;
 
 use super::error::RestoreError;
-use super::ignored::{Ignored, is_settings};
+use super::ignored::{IgnoredFiles, is_settings};
 use super::tree::{Rel, TreeItem, WorkingTree, show};
 
 /// The steps of a restore, each list in the order it is worked off.
@@ -116,7 +116,7 @@ pub(super) fn plan(
 /// one unless it holds settings.
 pub(super) fn plan_ignored(
     target: &WorkingTree,
-    now: &Ignored,
+    now: &IgnoredFiles,
     extent: RestoreExtent<'_>,
 ) -> RestorePlan {
     let mut plan = RestorePlan::default();

@@ -16,10 +16,10 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use rustix::fs::OFlags;
 
-use super::Limits;
+use super::SnapshotLimits;
 use super::error::WorkspaceError;
 use super::git::Git;
-use super::memo::{self, Base, StampCache};
+use super::memo::{self, StampCache, StoredTree};
 use super::oid::{Format, Hasher, Oid};
 use super::packages;
 use super::tree::{Gap, Kind, Rel, TreeItem, Why, WorkingTree};
@@ -57,7 +57,7 @@ pub(super) struct Scanner {
     pub(super) root: PathBuf,
     pub(super) git: Git,
     pub(super) format: Format,
-    pub(super) limits: Limits,
+    pub(super) limits: SnapshotLimits,
     seen: Mutex<LastScan>,
 }
 
@@ -65,7 +65,7 @@ pub(super) struct Scanner {
 #[derive(Debug, Default)]
 struct LastScan {
     stamps: StampCache,
-    base: Option<Base>,
+    base: Option<StoredTree>,
     /// Where it is remembered.
     file: Option<PathBuf>,
 }
@@ -138,7 +138,7 @@ impl Walk {
 }
 
 impl Scanner {
-    pub(super) fn new(root: PathBuf, git: Git, format: Format, limits: Limits) -> Self {
+    pub(super) fn new(root: PathBuf, git: Git, format: Format, limits: SnapshotLimits) -> Self {
         Self { root, git, format, limits, seen: Mutex::default() }
     }
 
@@ -178,14 +178,14 @@ impl Scanner {
     }
 
     /// Returns the tree that was kept last, if it still is.
-    pub(super) fn base(&self) -> Option<Base> {
+    pub(super) fn base(&self) -> Option<StoredTree> {
         let base = self.seen().base.clone();
         base.filter(|base| base.is_held(&self.git))
     }
 
     /// Remembers a tree that was kept at a ref.
     pub(super) fn remember(&self, at: &str, tree: &WorkingTree) {
-        let base = Base::of(&self.git, at, tree);
+        let base = StoredTree::of(&self.git, at, tree);
         let mut seen = self.seen();
         seen.base = base;
         if let (Some(file), Some(base)) = (&seen.file, &seen.base) {

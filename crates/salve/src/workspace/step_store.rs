@@ -85,7 +85,6 @@ struct KeptTree {
 pub struct StepDiff {
     /// The patch, complete: binary files, renames, modes, links, deletions, submodules.
     pub patch: Vec<u8>,
-    /// The files.
     pub files: Vec<ChangedPath>,
 }
 
@@ -709,7 +708,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_keep_git_waiting_or_leads_elsewhere_is_made_anew() {
+    fn what_would_keep_git_waiting_or_leads_elsewhere_is_made_again() {
         let home = tempfile::tempdir().unwrap();
         let (project, dir) = (home.path().join("project"), home.path().join("job"));
         let victim = home.path().join("victim");

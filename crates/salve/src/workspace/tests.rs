@@ -53,7 +53,8 @@ impl Place {
     }
 
     pub(super) fn open(&self) -> Workspace {
-        Workspace::with_limits(&Project::at(&self.root()).unwrap(), Limits::default()).unwrap()
+        Workspace::with_limits(&Project::at(&self.root()).unwrap(), SnapshotLimits::default())
+            .unwrap()
     }
 
     pub(super) fn picture(&self) -> BTreeMap<PathBuf, String> {
@@ -312,7 +313,8 @@ fn repositories_inside_and_around_are_walked_with_their_own_rules() {
     around.write("app/vendored/lib", "1");
     around.write("app/vendored/x.out", "1");
     let app = around.root().join("app");
-    let workspace = Workspace::with_limits(&Project::at(&app).unwrap(), Limits::default()).unwrap();
+    let workspace =
+        Workspace::with_limits(&Project::at(&app).unwrap(), SnapshotLimits::default()).unwrap();
     let start = picture(&around.root());
     let before = workspace.snapshot(name(1)).unwrap();
     around.write("app/a", "2");
@@ -333,7 +335,8 @@ fn a_project_that_the_repository_around_it_ignores_has_a_store_of_its_own() {
     around.write(".gitignore", "scratch/\n");
     around.write("scratch/app/a", "1");
     let app = around.root().join("scratch/app");
-    let workspace = Workspace::with_limits(&Project::at(&app).unwrap(), Limits::default()).unwrap();
+    let workspace =
+        Workspace::with_limits(&Project::at(&app).unwrap(), SnapshotLimits::default()).unwrap();
     let before = workspace.snapshot(name(1)).unwrap();
     around.write("scratch/app/a", "2");
     assert_eq!(workspace.measure(&before).unwrap().change.files, Some(1));
@@ -382,7 +385,7 @@ fn a_file_over_the_limit_is_named_and_never_written_over() {
     let place = Place::new();
     place.write("small", "1");
     place.write("large", vec![b'x'; 2000]);
-    let limits = Limits { file: 1000, total: 3000 };
+    let limits = SnapshotLimits { file: 1000, total: 3000 };
     let workspace = Workspace::with_limits(&Project::at(&place.root()).unwrap(), limits).unwrap();
     let before = workspace.snapshot(name(1)).unwrap();
     assert_eq!(before.missing(), [MissingFile { path: "large".into(), why: Why::TooLarge }]);

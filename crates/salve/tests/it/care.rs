@@ -4,8 +4,8 @@ use jiff::Timestamp;
 use salve::store::{Store, Stream};
 use salve_core::class::Class;
 use salve_core::event::{
-    Acted, Actor, Digest, Draft, Effect, EffectReport, Entry, Event, Exit, IncidentEvent,
-    IncidentPolicy, Judgement, Mode, Process, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict,
+    Acted, Actor, Digest, Draft, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentPolicy,
+    Judgement, Process, ProcessExit, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, RepairMode,
     Repeat, Subject, SubjectKind, Symptom, Undo,
 };
 use salve_core::id::{IncidentId, Signature};
@@ -28,18 +28,18 @@ pub(crate) struct Care {
 impl Care {
     /// Opens an incident in agent mode and takes it up.
     pub(crate) fn crashed(project: &Project, id: u128) -> Self {
-        Self::of(project, id, (SubjectKind::Server, "web"))
+        Self::of(project, id, SubjectKind::Server, "web")
     }
 
     /// Opens an incident of a subject and takes it up.
-    pub(crate) fn of(project: &Project, id: u128, subject: (SubjectKind, &'static str)) -> Self {
+    pub(crate) fn of(project: &Project, id: u128, kind: SubjectKind, name: &'static str) -> Self {
         let root = salve::project::Project::at(&project.dir()).unwrap();
         let store = Store::open(&root).unwrap();
         let id = IncidentId(Uuid::from_u128(id));
         // Of another machine's processes nothing is known, so this one never counts as gone.
         let me = Process { pid: 1, started: 1, host: Scrubbed::literal("elsewhere") };
         let care = Self { store, id, me };
-        care.write(opening(subject.0, subject.1));
+        care.write(opening(kind, name));
         care.write(Event::Incident(IncidentEvent::Claimed { instead_of: None }));
         care
     }
@@ -128,13 +128,13 @@ fn opening(kind: SubjectKind, name: &'static str) -> Event {
     let policy = IncidentPolicy {
         engage_ms: 3_600_000,
         write_ms: 3_600_000,
-        ..support::policy(Mode::Agent)
+        ..support::policy(RepairMode::Agent)
     };
     let symptom = Symptom {
         signature: Signature(1),
         class: Class::ImportError,
         key_line: Scrubbed::literal("Cannot find module './app'"),
-        exit: Some(Exit::Code(1)),
+        exit: Some(ProcessExit::Code(1)),
         tree: None,
         acted: Acted::No,
     };

@@ -2,7 +2,7 @@
 
 use salve::config::{LiveSettings, Reload, Sources};
 use salve::store::Store;
-use salve_core::scrub::{Key, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubber};
 use serde_json::Value;
 
 use crate::support::Project;
@@ -160,7 +160,7 @@ fn the_users_own_file_lies_under_the_projects() {
 pub(crate) fn agent_edits(project: &Project, text: &str) -> String {
     let root = salve::project::Project::at(&project.dir()).unwrap();
     let store = Store::open(&root).unwrap();
-    let scrubber = || Scrubber::new(Key::new([5; 32]));
+    let scrubber = || Scrubber::new(ScrubKey::new([5; 32]));
     let sources = Sources { project: Some(root.root().to_owned()), ..Sources::default() };
     let now = jiff::Timestamp::now();
     let mut live = LiveSettings::open(store.journal(), sources, scrubber(), now).unwrap();

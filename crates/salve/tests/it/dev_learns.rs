@@ -2,9 +2,10 @@
 
 use salve_core::event::{Event, IncidentEvent, IncidentOutcome, Proof, RemedyKind};
 use salve_core::incident::{Incident, Phase};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::bench::{BROKEN, Bench, MENDED, wait_until};
+use crate::mcp::Client;
 
 /// Mends the server, as an agent's edit does.
 const MEND: &str = "printf 'exec sleep 300\\n' > app.sh\n";
@@ -146,4 +147,25 @@ fn a_servers_agent_is_told_to_look_wider_with_every_failed_attempt() {
     assert_eq!(is_told("Simple fix"), [true, true, false], "{told:?}");
     assert_eq!(is_told("Context-aware fix"), [false, false, true], "{told:?}");
     assert_eq!(last(&bench).attempt(), 3);
+}
+
+#[test]
+fn what_a_team_proposes_for_a_server_is_tried_before_another_turn_of_an_agent() {
+    let turn = "cat > task\necho x >> ../calls\nwhile [ ! -e ../go ]; do sleep 0.05; done";
+    let bench = Bench::with_own("command", turn);
+    let mut run = bench.dev(&[]);
+    wait_until("the agent's turn", || bench.project.dir().join("../calls").exists());
+    let id = bench.incidents()[0].to_string();
+    let patch = "--- a/app.sh\n+++ b/app.sh\n@@ -1,2 +1 @@\n\
+                 -echo 'ReferenceError: total is not defined' >&2\n-exit 1\n+exec sleep 300\n";
+    let mut kim = Client::hello_of_another(&bench.project, "kim");
+    let fix = json!({ "id": id, "kind": "patch", "text": patch });
+    assert_eq!(kim.call("heal_propose_fix", fix)["ok"], true);
+    drop(kim);
+    bench.project.write("../go", "");
+    run.until("recovered");
+    run.end();
+    assert_eq!(bench.read("app.sh"), MENDED);
+    assert_eq!(last(&bench).trial().unwrap().remedy.kind, RemedyKind::Patch);
+    assert_eq!(bench.read("../calls").lines().count(), 1, "no agent was called again");
 }

@@ -133,7 +133,7 @@ fn a_damaged_file_of_an_installed_distribution_is_installed_again() {
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(said.contains("python.distribution-damaged"), "{said}");
     assert!(!said.contains("does not parse"), "{said}");
-    // The package is fetched anew by the remedy itself, which has the caches of this home only.
+    // The package is fetched again by the remedy itself, which has the caches of this home only.
     if output.status.code() == Some(0) {
         assert!(std::fs::read_to_string(&damaged).unwrap().contains("__version__"));
     }

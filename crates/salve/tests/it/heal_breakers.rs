@@ -105,7 +105,7 @@ fn a_repair_that_breaks_other_tests_is_undone_and_flagged() {
     let ward = Ward::new().agent("echo x >> ../turns; echo 'a b' > sum.txt");
     ward.project.write("check.sh", TESTS);
     ward.project.write("sum.txt", "a");
-    let undone = "Healing made new failures; what Salve had changed is undone";
+    let undone = "Healing caused new failures; Salve undid what it had changed";
     ward.heal(&[]).expect(3, &["1 new, with the repair: test_b", undone]);
     assert_eq!(ward.read("sum.txt"), "a");
     assert_eq!(ward.read("../turns").lines().count(), 1, "nothing further was tried");

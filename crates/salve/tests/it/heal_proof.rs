@@ -54,7 +54,7 @@ fn a_deleted_skipped_or_loosened_test_is_masked_undone_and_shown() {
     ] {
         let ward = ward(agent);
         let visit = ward.heal(&check());
-        visit.expect(3, &["masked", "what judges it was weakened", shown]);
+        visit.expect(3, &["masked", "that judge it were weakened", shown]);
         assert_eq!(ward.read("test_add.py"), TEST, "{agent}: the tests are back");
         assert_eq!(ward.read("add.py"), BROKEN);
         let memory = ward.salve(&["--json", "memory", "list"]);

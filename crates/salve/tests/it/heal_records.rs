@@ -163,3 +163,32 @@ fn incidents_are_listed_and_one_is_shown_with_what_it_changed() {
     assert!(!story.contains("ghp_0123"), "a secret is shown");
     assert!(!story.contains("server"), "a check is no server:\n{story}");
 }
+
+/// **Invariant:** A command after which another failure shows is not remembered as one that failed.
+#[test]
+fn of_two_things_that_are_broken_both_are_mended_and_both_remedies_stay_known() {
+    let ward = Ward::new();
+    let failures = [
+        ("mkdir -p cache; touch cache/one", "Error: boom in module one"),
+        ("mkdir -p cache; touch cache/two", "Error: bang in module two"),
+    ];
+    let mut check = String::new();
+    let mut allowed = String::from(
+        "[recovery]\nmax_auto_recoveries_per_run = 9\ncooldown_seconds = 0\nauto_approve = [",
+    );
+    for (cure, failure) in failures {
+        let learned = ward
+            .project
+            .run_with_input(&["memory", "learn", "--command", cure], failure.as_bytes());
+        assert!(learned.status.success(), "{learned:?}");
+        let made = cure.rsplit(' ').next().unwrap();
+        check += &format!("test -e {made} || {{ echo '{failure}'; exit 1; }}\n");
+        allowed += &format!("\"{cure}\", ");
+    }
+    ward.project.write("check.sh", check);
+    ward.project.write("salve.toml", allowed + "]\n");
+    ward.heal(&[]).expect(0, &["touch cache/one", "touch cache/two", "healed"]);
+    // The first is broken again: what mended it is tried, for nobody called it a failed approach.
+    std::fs::remove_file(ward.project.dir().join("cache/one")).unwrap();
+    ward.heal(&[]).expect(0, &["touch cache/one", "healed"]);
+}

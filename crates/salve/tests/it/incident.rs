@@ -9,7 +9,7 @@ use salve::store::{Appended, Store, Stream, StreamPosition};
 use salve_core::class::Class;
 use salve_core::event::{
     Acted, Actor, Digest, Draft, Effect, EffectReport, Event, IncidentEvent, IncidentOutcome,
-    Judgement, Mode, Process, Proof, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Repeat,
+    Judgement, Process, Proof, Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, RepairMode, Repeat,
     Subject, SubjectKind, Symptom, Undo,
 };
 use salve_core::id::{IncidentId, Signature};
@@ -60,7 +60,7 @@ fn remedy() -> Remedy {
 fn opening() -> Event {
     let subject =
         Subject { kind: SubjectKind::Check, name: Scrubbed::literal("test"), repeat: Repeat::Safe };
-    let policy = support::policy(Mode::Legacy);
+    let policy = support::policy(RepairMode::Legacy);
     let symptom = Symptom {
         signature: Signature(1),
         class: Class::DependencyMissing,

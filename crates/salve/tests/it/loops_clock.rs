@@ -42,7 +42,7 @@ fn a_loop_that_was_parked_by_a_clock_ahead_goes_on_in_its_time() {
     let Event::Loop(LoopEvent::Turned { what, .. }) = &mut last.event else { panic!("{last:?}") };
     let LoopTurn::RoleEnded { role, .. } = what.clone() else { panic!("{what:?}") };
     let until = last.at + SignedDuration::from_millis(300);
-    let reason = Scrubber::new(salve_core::scrub::Key::new([1; 32])).scrub("no quota");
+    let reason = Scrubber::new(salve_core::scrub::ScrubKey::new([1; 32])).scrub("no quota");
     let (end, spent) = (RoleEnd::Away { until, reason }, Amounts::default());
     *what = LoopTurn::RoleEnded { role, end, spent, promise: Promise::None };
     for by in [years(30), years(-30)] {

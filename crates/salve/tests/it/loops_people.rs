@@ -231,7 +231,7 @@ fn a_question_is_told_again_by_whoever_goes_on_with_the_loop() {
     assert_eq!(rounds.turns(), turns);
 }
 
-/// **Invariant:** A recovery that is called off is gone on with.
+/// **Invariant:** A recovery that is called off can be continued.
 #[test]
 fn a_recovery_that_is_called_off_with_its_loop_is_gone_on_with() {
     let rounds = asking();

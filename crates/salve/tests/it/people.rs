@@ -175,7 +175,7 @@ fn without_an_id_the_one_that_asks_is_meant_and_several_are_listed() {
 fn the_specs_spellings_answer_for_a_loop() {
     let project = Project::new();
     let asking = |id: u128, name| {
-        let care = Care::of(&project, id << 96, (SubjectKind::Iteration, name));
+        let care = Care::of(&project, id << 96, SubjectKind::Iteration, name);
         care.choose(RemedyKind::Command, "make", RemedyVerdict::Ask);
         care
     };

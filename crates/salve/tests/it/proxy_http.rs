@@ -124,7 +124,7 @@ fn a_server_behind_an_address_is_one_like_any_other() {
     client.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": streamed}));
     assert_eq!(client.next()["method"], "notifications/progress");
     assert_eq!(client.next()["result"]["content"][0]["text"], "xx");
-    // A session that the server forgot is begun anew, and the call gets its answer.
+    // A session that the server forgot is started over, and the call gets its answer.
     project.write("forget", "");
     assert_eq!(client.call(2, "look", &json!({}))["result"]["content"][0]["text"], "xx");
     // What fails is healed as with any other server.

@@ -278,7 +278,7 @@ fn unknown_commands_are_denied_where_the_settings_say_so_and_the_loop_goes_on() 
     assert!(last["reason"].is_string(), "{last}");
 }
 
-/// **Invariant:** A question outlives kills; a changed proposal is asked about anew.
+/// **Invariant:** A question outlives kills; a changed proposal is asked about again.
 #[test]
 fn ac_7_the_loop_waits_for_a_person_through_kills_and_restarts() {
     let site = Site::new("");
@@ -324,7 +324,7 @@ fn ac_8_all_three_answers_work() {
 }
 
 #[test]
-fn a_proposal_that_changes_while_it_is_asked_about_is_asked_anew() {
+fn a_proposal_that_changes_while_it_is_asked_about_is_asked_again() {
     let site = Site::new("");
     site.propose(&Site::proposal("echo harmless"));
     let mut service = site.serve(&["--once"]);

@@ -6,7 +6,7 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use salve::seal_keys::SealKeys;
-use salve_core::event::{AtALoss, IncidentPolicy, Limits, Mode, OnFailure};
+use salve_core::event::{AtALoss, IncidentPolicy, OnFailure, RepairMode, ResourceLimits};
 use salve_core::scrub::Scrubbed;
 use tempfile::TempDir;
 
@@ -24,7 +24,7 @@ pub(crate) fn wait_until(is_so: impl FnMut() -> bool) {
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
     let deadline = Instant::now() + LONG;
     while !is_so() {
-        assert!(Instant::now() < deadline, "{what} did not come to pass");
+        assert!(Instant::now() < deadline, "{what} did not happen");
         std::thread::sleep(Duration::from_millis(5));
     }
 }
@@ -58,13 +58,13 @@ pub(crate) fn processes(is_meant: impl Fn(&str, &Path) -> bool) -> Vec<u32> {
 }
 
 /// Returns terms under which nothing waits and three attempts are made.
-pub(crate) fn policy(mode: Mode) -> IncidentPolicy {
+pub(crate) fn policy(mode: RepairMode) -> IncidentPolicy {
     IncidentPolicy {
         person: Scrubbed::literal("ada"),
         mode,
         listener: None,
         starts: None,
-        limits: Limits { attempts: Some(3), ..Limits::default() },
+        limits: ResourceLimits { attempts: Some(3), ..ResourceLimits::default() },
         backoff_ms: 0,
         engage_ms: 0,
         write_ms: 0,

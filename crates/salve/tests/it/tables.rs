@@ -92,16 +92,19 @@ fn a_store_of_an_older_release_keeps_everything_under_new_tables() {
     assert_ne!(after, before, "the row gives the failure another name");
     let rules = earned(&ward);
     assert!(
-        rules.starts_with("proposed ") && rules.contains("sealed; say it once more"),
+        rules.starts_with("proposed ") && rules.contains("sealed; accept it once more"),
         "nobody sealed that it may run: {rules}"
     );
-    // The command is known and comes first; a person is asked once more.
-    ward.heal(&[]).expect(3, &["printf 5 > sum.txt", "needs you"]);
+    // The command is known and comes first; the question says how to take the old word over.
+    let id = rules.split("earned.").nth(1).and_then(|rest| rest.get(..8)).unwrap();
+    let accept = format!("salve rules accept {id}");
+    ward.heal(&[]).expect(3, &["printf 5 > sum.txt", "needs you", &accept]);
+    assert!(ward.salve(&["rules", "accept", "--before-seals"]).contains("accepted; it holds for"));
+    assert!(earned(&ward).starts_with("allows "), "{}", earned(&ward));
+    let nothing = ward.salve(&["rules", "accept", "--before-seals"]);
+    assert!(nothing.contains("no rule waits"), "{nothing}");
     assert!(ward.salve(&["approve"]).contains("said yes"));
     ward.heal(&[]).expect(0, &["healed", "proven"]);
-    let id = rules.split("earned.").nth(1).and_then(|rest| rest.get(..8)).unwrap();
-    assert!(ward.salve(&["rules", "accept", id]).contains("accepted"));
-    assert!(earned(&ward).starts_with("allows "), "{}", earned(&ward));
     let told = ward.project.run(&["events", "--kind", "rekeyed", "--json"]);
     assert_eq!(String::from_utf8_lossy(&told.stdout).lines().count(), 1, "said once");
 

@@ -1,7 +1,7 @@
 //! A dev page that includes `/salve.js`: what it reports reaches people and agents, and pages
 //! elsewhere reach nothing.
 
-use salve_core::event::{Event, Exit, RemedyKind, RemedyVerdict, ServerEvent};
+use salve_core::event::{Event, ProcessExit, RemedyKind, RemedyVerdict, ServerEvent};
 use salve_core::scrub::Scrubbed;
 use serde_json::{Value, json};
 
@@ -70,7 +70,7 @@ fn what_fails_in_a_dev_page_reaches_people_and_agents_without_its_secrets() {
     assert!(!told[0].to_string().contains("ghp_16C7"), "{told:?}");
     let mut live = page.stream("/live/", &session, None);
     live.until("section", "/src/cart.js:12:7");
-    let exit = Exit::Code(1);
+    let exit = ProcessExit::Code(1);
     let server = || Scrubbed::literal("web");
     care.write_beside(Event::Server(ServerEvent::Stopped { server: server(), exit }));
     serve_dev_page(&care);

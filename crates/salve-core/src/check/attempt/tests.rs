@@ -1,15 +1,15 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::event::{Change, IncidentPolicy, Limits, Mode, RemedyVerdict};
+use crate::event::{Change, IncidentPolicy, RemedyVerdict, RepairMode, ResourceLimits};
 use crate::incident::testing::{TestIncident, person, policy, symptom};
 use crate::scrub::Scrubbed;
 
 /// Opens an incident that everything is undone in after three failures in a row.
 fn story() -> TestIncident {
-    let limits = Limits { attempts: Some(5), ..Limits::default() };
+    let limits = ResourceLimits { attempts: Some(5), ..ResourceLimits::default() };
     TestIncident::new(IncidentPolicy {
-        mode: Mode::Agent,
+        mode: RepairMode::Agent,
         catastrophe_after: Some(3),
         limits,
         ..policy()
@@ -96,7 +96,7 @@ fn what_is_only_denied_is_no_attempt_and_a_retry_is_one() {
     verified(&mut story, Proof::Failed, 1);
     let kept = read(&story);
     assert_eq!(kept.len(), 1);
-    assert_eq!((kept[0].result, kept[0].rolled_back), (Ended::Failed, None));
+    assert_eq!((kept[0].result, kept[0].rolled_back), (HealAttemptOutcome::Failed, None));
     assert_eq!((kept[0].attempt, kept[0].remedy.as_str()), (1, "run it again"));
 }
 
@@ -113,9 +113,9 @@ fn a_catastrophe_undoes_all_attempts_and_an_order_stops_the_present_one() {
     let back: Vec<_> = read(&story).iter().map(|attempt| attempt.rolled_back).collect();
     assert_eq!(back, [Some(Scope::Incident); 3]);
     agent_works(&mut story, 1);
-    assert_eq!(read(&story)[3].result, Ended::Running);
+    assert_eq!(read(&story)[3].result, HealAttemptOutcome::Running);
     story
         .by(person("ada"), Event::Incident(IncidentEvent::Ordered { order: PersonOrder::Skip }))
         .unwrap();
-    assert_eq!(read(&story)[3].result, Ended::Stopped);
+    assert_eq!(read(&story)[3].result, HealAttemptOutcome::Stopped);
 }

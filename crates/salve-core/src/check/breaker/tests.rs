@@ -1,16 +1,16 @@
 use super::*;
-use crate::check::{CheckTool, Counts};
+use crate::check::{CheckTool, TestCounts};
 use crate::event::{
-    Actor, Draft, EffectReport, Entry, IncidentPolicy, Limits, Mode, PersonOrder, RemedyKind,
-    RemedyVerdict, Repeat, Scope, Subject, SubjectKind,
+    Actor, Draft, EffectReport, Entry, IncidentPolicy, PersonOrder, RemedyKind, RemedyVerdict,
+    RepairMode, Repeat, ResourceLimits, Scope, Subject, SubjectKind,
 };
 use crate::incident::testing::{TestIncident, id, person, policy, process, symptom, time};
 use crate::scrub::Scrubbed;
 
 /// Opens an incident of a check.
 fn opened() -> TestIncident {
-    let limits = Limits { attempts: Some(5), ..Limits::default() };
-    let policy = IncidentPolicy { mode: Mode::Agent, limits, cooldown_ms: 0, ..policy() };
+    let limits = ResourceLimits { attempts: Some(5), ..ResourceLimits::default() };
+    let policy = IncidentPolicy { mode: RepairMode::Agent, limits, cooldown_ms: 0, ..policy() };
     let mut story = TestIncident::new(policy);
     let Event::Incident(IncidentEvent::Opened { subject, .. }) = &mut story.journal[0].event else {
         panic!()
@@ -141,7 +141,7 @@ fn results(tool: CheckTool, failed: &[(&str, &str)], ran: Option<u32>) -> Result
         line: None,
         name: (*name).into(),
     };
-    let counts = Counts { passed: ran.map(|_| 0), failed: ran, ..Counts::default() };
+    let counts = TestCounts { passed: ran.map(|_| 0), failed: ran, ..TestCounts::default() };
     Results {
         tool: Some(tool),
         failed: failed.iter().map(case).collect(),

@@ -1,12 +1,17 @@
 use super::*;
-use crate::event::{IncidentPolicy, Limits, Mode, RemedyKind};
+use crate::event::{IncidentPolicy, RemedyKind, RepairMode, ResourceLimits};
 use crate::incident::testing::{TestIncident, id, person, policy, symptom};
 use crate::scrub::Scrubbed;
 
 fn story(catastrophe_after: u32) -> TestIncident {
-    let limits = Limits { attempts: Some(5), ..Limits::default() };
+    let limits = ResourceLimits { attempts: Some(5), ..ResourceLimits::default() };
     let catastrophe_after = Some(catastrophe_after);
-    TestIncident::new(IncidentPolicy { mode: Mode::Agent, catastrophe_after, limits, ..policy() })
+    TestIncident::new(IncidentPolicy {
+        mode: RepairMode::Agent,
+        catastrophe_after,
+        limits,
+        ..policy()
+    })
 }
 
 fn fail(story: &mut TestIncident, name: &'static str) {
@@ -47,7 +52,9 @@ fn each_decision_is_told_with_its_reason() {
     ];
     let told: Vec<_> = texts(&story).into_iter().filter(|t| !t.starts_with("ESCALATED")).collect();
     assert_eq!(told, want);
-    assert!(texts(&story).iter().any(|text| text.starts_with("ESCALATED to ada: A change")));
+    assert!(
+        texts(&story).iter().any(|text| text.starts_with("ESCALATED to ada: Salve could not undo"))
+    );
 }
 
 #[test]

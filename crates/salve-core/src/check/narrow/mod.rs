@@ -5,7 +5,7 @@
 //! depends on all tests having run. Otherwise the answer is `None`, and the whole check is run.
 //!
 //! **A narrowed run that ran no test says nothing**, whatever its exit code; see
-//! [`Counts::ran`](super::Counts::ran).
+//! [`TestCounts::ran`](super::TestCounts::ran).
 
 mod options;
 #[cfg(test)]

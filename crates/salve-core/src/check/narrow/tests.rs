@@ -1,5 +1,5 @@
 use super::*;
-use crate::check::Counts;
+use crate::check::TestCounts;
 
 fn words(line: &str) -> Vec<String> {
     line.split(' ').map(str::to_owned).collect()
@@ -13,7 +13,7 @@ fn results(tool: CheckTool, failed: &[&str]) -> Results {
         FailedCase { file, line: None, name: name.to_owned() }
     };
     let failed = failed.iter().map(case).collect();
-    Results { tool: Some(tool), failed, counts: Counts::default(), places: vec![], cut: false }
+    Results { tool: Some(tool), failed, counts: TestCounts::default(), places: vec![], cut: false }
 }
 
 #[track_caller]

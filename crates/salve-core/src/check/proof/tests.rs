@@ -4,8 +4,8 @@ use Colour::{Green, Red};
 
 const WHY: &str = "no such file";
 
-fn counts(ran: Option<u32>) -> Counts {
-    Counts { passed: ran, total: ran, ..Counts::default() }
+fn counts(ran: Option<u32>) -> TestCounts {
+    TestCounts { passed: ran, total: ran, ..TestCounts::default() }
 }
 
 /// A repair of the tree whose old state fails as it did.
@@ -79,7 +79,7 @@ fn each_row_of_the_table() {
 
 #[test]
 fn a_green_exit_does_not_outweigh_failed_tests() {
-    let counts_after = Counts { failed: Some(1), ..counts(Some(4)) };
+    let counts_after = TestCounts { failed: Some(1), ..counts(Some(4)) };
     for old_verifier in [OldVerifier::Untouched, OldVerifier::Green] {
         let evidence = ProofEvidence { counts_after, old_verifier, ..proven() };
         check(&evidence, Proof::Masked, ProofGround::GreenInSpiteOf(1), Keep::Nothing);
@@ -88,9 +88,10 @@ fn a_green_exit_does_not_outweigh_failed_tests() {
 
 #[test]
 fn a_skipped_test_is_a_lost_test() {
-    let before = Counts { passed: Some(3), failed: Some(1), skipped: Some(0), ..counts(None) };
-    let after = Counts { passed: Some(3), failed: Some(0), skipped: Some(1), ..counts(Some(4)) };
-    let after = Counts { passed: Some(3), ..after };
+    let before = TestCounts { passed: Some(3), failed: Some(1), skipped: Some(0), ..counts(None) };
+    let after =
+        TestCounts { passed: Some(3), failed: Some(0), skipped: Some(1), ..counts(Some(4)) };
+    let after = TestCounts { passed: Some(3), ..after };
     let evidence = ProofEvidence { counts_before: before, counts_after: after, ..proven() };
     check(
         &evidence,

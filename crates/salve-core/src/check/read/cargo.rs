@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::super::results::{CheckTool, Counts, ErrorPlace, MOST_CASES};
+use super::super::results::{CheckTool, ErrorPlace, MOST_CASES, TestCounts};
 use super::{ReadResults, ToolReader, number, pairs, place};
 
 /// Reads what Rust's test runners write.
@@ -108,9 +108,9 @@ fn panic(line: &str) -> Option<(&str, ErrorPlace)> {
 }
 
 /// Reads `FAILED. 1 passed; 2 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.20s`.
-fn totals(text: &str) -> Option<Counts> {
+fn totals(text: &str) -> Option<TestCounts> {
     let (_, rest) = text.split_once(". ")?;
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     for part in rest.split("; ") {
         let Some((value, word)) = number(part) else { continue };
         match word {
@@ -126,10 +126,10 @@ fn totals(text: &str) -> Option<Counts> {
 }
 
 /// Reads `5 tests run: 2 passed, 3 failed, 1 skipped`, where a run may have been cut short: `4/5`.
-fn nextest_totals(text: &str) -> Option<Counts> {
+fn nextest_totals(text: &str) -> Option<TestCounts> {
     let (_, list) = text.split_once(" run: ")?;
     let mut counts =
-        Counts { passed: Some(0), failed: Some(0), skipped: Some(0), ..Counts::default() };
+        TestCounts { passed: Some(0), failed: Some(0), skipped: Some(0), ..TestCounts::default() };
     for (value, word) in pairs(list, ", ")? {
         let word = word.split(' ').next().unwrap_or(word);
         let count = match word {

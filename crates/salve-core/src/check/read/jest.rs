@@ -1,6 +1,6 @@
 //! Jest.
 
-use super::super::results::{CheckTool, Counts};
+use super::super::results::{CheckTool, TestCounts};
 use super::{ReadResults, ToolReader, pairs};
 
 /// Reads what Jest writes.
@@ -30,7 +30,11 @@ impl ToolReader for Jest {
         } else if line.starts_with("No tests found, exiting with code") {
             self.found.saw(CheckTool::Jest, number);
             let none = Some(0);
-            self.found.counts.add(&Counts { total: none, passed: none, ..Counts::default() });
+            self.found.counts.add(&TestCounts {
+                total: none,
+                passed: none,
+                ..TestCounts::default()
+            });
         }
     }
 
@@ -64,9 +68,9 @@ fn suite(rest: &str) -> Option<&str> {
 }
 
 /// Reads `3 failed, 1 skipped, 2 passed, 6 total`.
-fn totals(text: &str) -> Option<Counts> {
+fn totals(text: &str) -> Option<TestCounts> {
     let mut counts =
-        Counts { passed: Some(0), failed: Some(0), skipped: Some(0), ..Counts::default() };
+        TestCounts { passed: Some(0), failed: Some(0), skipped: Some(0), ..TestCounts::default() };
     for (value, word) in pairs(text, ", ")? {
         match word {
             "failed" => counts.failed = Some(value),

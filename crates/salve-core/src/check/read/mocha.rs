@@ -1,6 +1,6 @@
 //! Mocha.
 
-use super::super::results::{CheckTool, Counts};
+use super::super::results::{CheckTool, TestCounts};
 use super::{ReadResults, ToolReader, number, place};
 
 /// Reads what Mocha writes.
@@ -19,13 +19,13 @@ impl ToolReader for Mocha {
     fn line(&mut self, line: &str, line_number: usize) {
         if let Some((value, rest)) = line.strip_prefix("  ").and_then(number) {
             let counts = match rest {
-                " failing" => Counts { failed: Some(value), ..Counts::default() },
-                " pending" => Counts { skipped: Some(value), ..Counts::default() },
+                " failing" => TestCounts { failed: Some(value), ..TestCounts::default() },
+                " pending" => TestCounts { skipped: Some(value), ..TestCounts::default() },
                 rest if rest.strip_prefix(" passing (").is_some_and(|t| t.ends_with(')')) => {
                     self.found.saw(CheckTool::Mocha, line_number);
-                    Counts { passed: Some(value), failed: Some(0), ..Counts::default() }
+                    TestCounts { passed: Some(value), failed: Some(0), ..TestCounts::default() }
                 }
-                _ => Counts::default(),
+                _ => TestCounts::default(),
             };
             self.listing |= rest == " failing";
             self.found.counts.add(&counts);

@@ -21,7 +21,7 @@ mod vitest;
 use std::collections::BTreeSet;
 
 use super::results::{
-    CheckTool, Counts, ErrorPlace, FailedCase, MOST_CASES, MOST_PLACES, Results, Sort,
+    CheckTool, ErrorPlace, FailedCase, MOST_CASES, MOST_PLACES, Results, Sort, TestCounts,
 };
 use crate::fingerprint::clean;
 
@@ -92,7 +92,7 @@ struct ReadResults {
     /// The last line that only this tool writes.
     last: usize,
     failed: Vec<FailedCase>,
-    counts: Counts,
+    counts: TestCounts,
     places: Vec<ErrorPlace>,
     cut: bool,
     known: BTreeSet<FailedCase>,
@@ -158,7 +158,7 @@ fn together(mut found: Vec<ReadResults>, loose: ReadResults) -> Results {
         if tests || found.tool == Some(main) {
             results.counts.add(&found.counts);
         } else if let Some(errors) = found.counts.errors {
-            results.counts.add(&Counts { errors: Some(errors), ..Counts::default() });
+            results.counts.add(&TestCounts { errors: Some(errors), ..TestCounts::default() });
         }
         results.cut |= found.cut || results.failed.len() + found.failed.len() > MOST_CASES;
         results.failed.extend(found.failed);

@@ -1,6 +1,6 @@
 //! Node's own test runner: what it writes as TAP, and what it writes for people.
 
-use super::super::results::{CheckTool, Counts};
+use super::super::results::{CheckTool, TestCounts};
 use super::{ReadResults, ToolReader, place};
 
 /// Reads what `node --test` writes.
@@ -14,7 +14,7 @@ pub(super) struct Node {
     /// The location in the list for people, until the name that follows.
     located: Option<place::Located>,
     listing: bool,
-    counts: Counts,
+    counts: TestCounts,
 }
 
 impl ToolReader for Node {

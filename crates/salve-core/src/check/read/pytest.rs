@@ -1,6 +1,6 @@
 //! pytest, alone or spread over workers.
 
-use super::super::results::{CheckTool, Counts, MOST_CASES};
+use super::super::results::{CheckTool, MOST_CASES, TestCounts};
 use super::{ReadResults, ToolReader, pairs};
 
 /// Reads what pytest writes.
@@ -82,15 +82,20 @@ fn verbose(line: &str) -> Option<&str> {
 }
 
 /// Reads `3 failed, 2 passed in 0.06s`.
-fn totals(bare: &str) -> Option<Counts> {
+fn totals(bare: &str) -> Option<TestCounts> {
     let (pairs_text, time) = bare.rsplit_once(" in ")?;
     let seconds = time.split(['s', ' ']).next()?;
     seconds.parse::<f64>().ok()?;
     if pairs_text == "no tests ran" {
         let none = Some(0);
-        return Some(Counts { passed: none, failed: none, total: none, ..Counts::default() });
+        return Some(TestCounts {
+            passed: none,
+            failed: none,
+            total: none,
+            ..TestCounts::default()
+        });
     }
-    let mut counts = Counts::default();
+    let mut counts = TestCounts::default();
     let (mut passed, mut failed, mut skipped, mut errors) = (0_u32, 0_u32, 0_u32, 0_u32);
     for (value, word) in pairs(pairs_text, ", ")? {
         let count = match word {

@@ -523,7 +523,7 @@ fn two_tools_in_one_output_are_put_together_and_the_red_one_leads() {
 #[test]
 fn an_unknown_tool_leaves_only_places() {
     let got = read("boom in ./lib/thing.ex:12: undefined function\nFAILED once more\n");
-    assert_eq!((got.tool, got.failed.len(), got.counts), (None, 0, Counts::default()));
+    assert_eq!((got.tool, got.failed.len(), got.counts), (None, 0, TestCounts::default()));
     assert_eq!(got.places, [ErrorPlace { file: "lib/thing.ex".into(), line: Some(12) }]);
 }
 

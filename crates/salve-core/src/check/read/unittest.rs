@@ -1,6 +1,6 @@
 //! Python's own unittest.
 
-use super::super::results::{CheckTool, Counts};
+use super::super::results::{CheckTool, TestCounts};
 use super::{ReadResults, ToolReader, number, place};
 
 /// Reads what unittest writes.
@@ -66,7 +66,7 @@ fn test_id(text: &str) -> Option<String> {
 }
 
 /// Reads `FAILED (failures=3, errors=1, skipped=1)`.
-fn totals(line: &str, ran: u32) -> Counts {
+fn totals(line: &str, ran: u32) -> TestCounts {
     let inner = line.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
     let (mut failed, mut skipped, mut errors) = (0_u32, 0_u32, 0_u32);
     for part in inner.map_or("", |(inner, _)| inner).split(", ") {
@@ -80,7 +80,7 @@ fn totals(line: &str, ran: u32) -> Counts {
         }
     }
     let passed = ran.saturating_sub(failed).saturating_sub(errors).saturating_sub(skipped);
-    Counts {
+    TestCounts {
         passed: Some(passed),
         failed: Some(failed),
         skipped: Some(skipped),

@@ -1,6 +1,6 @@
 //! Vitest.
 
-use super::super::results::{CheckTool, Counts};
+use super::super::results::{CheckTool, TestCounts};
 use super::{ReadResults, ToolReader, number, pairs};
 
 /// Reads what Vitest writes.
@@ -27,7 +27,11 @@ impl ToolReader for Vitest {
         } else if bare.starts_with("No test files found, exiting with code") {
             self.found.saw(CheckTool::Vitest, number);
             let none = Some(0);
-            self.found.counts.add(&Counts { total: none, passed: none, ..Counts::default() });
+            self.found.counts.add(&TestCounts {
+                total: none,
+                passed: none,
+                ..TestCounts::default()
+            });
         }
     }
 
@@ -50,15 +54,15 @@ fn case(rest: &str) -> Option<(&str, &str)> {
 }
 
 /// Reads `2 failed | 1 passed | 1 skipped (4)`.
-fn totals(text: &str) -> Option<Counts> {
+fn totals(text: &str) -> Option<TestCounts> {
     let (text, total) = text.strip_suffix(')')?.rsplit_once(" (")?;
     let (total, "") = number(total)? else { return None };
-    let mut counts = Counts {
+    let mut counts = TestCounts {
         passed: Some(0),
         failed: Some(0),
         skipped: Some(0),
         total: Some(total),
-        ..Counts::default()
+        ..TestCounts::default()
     };
     for (value, word) in pairs(text, " | ")? {
         match word {

@@ -40,12 +40,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Goes on by one character.
-    pub(super) fn bump(&mut self) {
+    pub(super) fn step_over_one(&mut self) {
         self.next();
     }
 
     /// Goes past `text` if it is here.
-    pub(super) fn eat(&mut self, text: &str) -> bool {
+    pub(super) fn step_over(&mut self, text: &str) -> bool {
         let here = self.rest().starts_with(text);
         if here {
             self.at += text.len();
@@ -104,7 +104,7 @@ impl<'a> Cursor<'a> {
                 '(' => open += 1,
                 ')' if open == 1 => return Ok(()),
                 ')' => open -= 1,
-                '\\' => self.bump(),
+                '\\' => self.step_over_one(),
                 '\'' => self.skip_to('\'')?,
                 '`' => self.skip_to('`')?,
                 '"' => self.skip_double(depth)?,
@@ -130,7 +130,7 @@ impl<'a> Cursor<'a> {
         loop {
             match self.next().ok_or(Unclear("a double quote is not closed"))? {
                 '"' => return Ok(()),
-                '\\' => self.bump(),
+                '\\' => self.step_over_one(),
                 '`' => self.skip_to('`')?,
                 '$' if self.peek() == Some('(') => self.skip_parens(depth + 1)?,
                 _ => {}

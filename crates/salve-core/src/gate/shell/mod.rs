@@ -20,7 +20,7 @@ use std::collections::HashSet;
 
 use super::pattern::{ApprovalPattern, Template};
 use reach::CommandReach;
-use script::Written;
+use script::WrittenFile;
 use word::{CommandWords, ShellWord};
 use written::{FileUse, is_inert};
 
@@ -106,7 +106,7 @@ struct ShellReader {
 
 /// A file that is written, and where in the text.
 struct PlacedWrite {
-    file: Written,
+    file: WrittenFile,
     /// Which command writes it, as its words are written; none where that is a whole block.
     by: Option<String>,
     place: usize,
@@ -170,17 +170,19 @@ impl ShellReader {
             self.written.iter().map(|write| (&write.file, write.by.as_deref(), write.place));
         let is_later =
             |command: &KnownShellCommand, place| self.is_unordered || command.last >= place;
-        let is_risky = |(file, by, place): (&Written, Option<&str>, usize)| {
-            if matches!(file, Written::File(file) if file.starts_with("/dev/") && is_inert(file)) {
+        let is_risky = |(file, by, place): (&WrittenFile, Option<&str>, usize)| {
+            if matches!(file, WrittenFile::File(file) if file.starts_with("/dev/") && is_inert(file))
+            {
                 return false;
             }
             let is_run = |(command, uses): (&KnownShellCommand, &FileUse)| {
                 let is_other = by != Some(command.words.from(0).raw);
                 let may_name = match file {
-                    Written::Unknown => false,
-                    Written::File(file) => command.may_name(file),
+                    WrittenFile::Unknown => false,
+                    WrittenFile::File(file) => command.may_name(file),
                 };
-                let runs_any = is_other && !matches!(file, Written::File(file) if is_inert(file));
+                let runs_any =
+                    is_other && !matches!(file, WrittenFile::File(file) if is_inert(file));
                 uses.may_run && is_later(command, place) && (may_name || runs_any)
             };
             self.commands.iter().zip(&uses).any(is_run)

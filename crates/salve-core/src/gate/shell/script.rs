@@ -27,14 +27,14 @@ pub(super) struct Simple {
     /// Whether its input is a pipe, a file or a text in the script.
     pub(super) fed: bool,
     /// The files that its output goes to.
-    pub(super) writes: Vec<Written>,
+    pub(super) writes: Vec<WrittenFile>,
     /// Which pipeline of the script it belongs to.
     pub(super) place: usize,
 }
 
 /// A file that output goes to.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Written {
+pub(super) enum WrittenFile {
     /// One whose name is known.
     File(String),
     /// One whose name is known only when it is written.
@@ -47,7 +47,7 @@ pub(super) struct Script {
     pub(super) commands: Vec<Simple>,
     pub(super) nested: Vec<String>,
     /// The files that the output of whole blocks goes to.
-    pub(super) writes: Vec<Written>,
+    pub(super) writes: Vec<WrittenFile>,
     /// Whether its commands may run in another order than they are written in.
     pub(super) is_unordered: bool,
     /// Whether it has a construct that only a parser can tell to be complete.
@@ -132,26 +132,26 @@ enum Tabs {
 impl ScriptReader<'_> {
     fn token(&mut self, c: char) -> Result<(), Unclear> {
         match c {
-            ' ' | '\t' => self.cursor.bump(),
-            '&' if self.cursor.eat("&&") => self.joint()?,
-            '|' if self.cursor.eat("||") => self.joint()?,
+            ' ' | '\t' => self.cursor.step_over_one(),
+            '&' if self.cursor.step_over("&&") => self.joint()?,
+            '|' if self.cursor.step_over("||") => self.joint()?,
             '\\' if self.cursor.second() == Some('\n') => {
-                self.cursor.bump();
-                self.cursor.bump();
+                self.cursor.step_over_one();
+                self.cursor.step_over_one();
             }
             '#' => {
                 self.script.intricate = true;
                 self.cursor.line();
             }
             '\n' => {
-                self.cursor.bump();
+                self.cursor.step_over_one();
                 self.end_command()?;
                 self.here_documents()?;
             }
             ';' if self.cursor.second() == Some(';') => return Err(CASE),
             ';' => self.separator(";")?,
             '&' if self.cursor.second() == Some('>') => {
-                self.cursor.bump();
+                self.cursor.step_over_one();
                 self.redirect()?;
                 self.both = true;
             }
@@ -160,12 +160,12 @@ impl ScriptReader<'_> {
                 self.separator("&")?;
             }
             '|' => {
-                self.cursor.bump();
+                self.cursor.step_over_one();
                 let place = self.place;
                 self.joint()?;
                 // All of a pipeline run at once.
                 self.place = place;
-                self.cursor.eat("&");
+                self.cursor.step_over("&");
                 self.current.fed = true;
             }
             '(' => self.open()?,
@@ -177,7 +177,7 @@ impl ScriptReader<'_> {
     }
 
     fn separator(&mut self, text: &str) -> Result<(), Unclear> {
-        self.cursor.eat(text);
+        self.cursor.step_over(text);
         self.script.intricate |= self.is_empty();
         self.end_command()
     }
@@ -225,7 +225,7 @@ impl ScriptReader<'_> {
     }
 
     fn open(&mut self) -> Result<(), Unclear> {
-        self.cursor.bump();
+        self.cursor.step_over_one();
         if !self.at_start() || self.cursor.peek() == Some('(') {
             return Err(Unclear("it defines a function or an array, or computes"));
         }
@@ -234,7 +234,7 @@ impl ScriptReader<'_> {
     }
 
     fn close(&mut self) -> Result<(), Unclear> {
-        self.cursor.bump();
+        self.cursor.step_over_one();
         self.open = self.open.checked_sub(1).ok_or(CASE)?;
         self.end_command()
     }
@@ -300,9 +300,9 @@ impl ScriptReader<'_> {
 
     fn redirect(&mut self) -> Result<(), Unclear> {
         const OPERATORS: [&str; 10] = ["<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">"];
-        let operator = OPERATORS.into_iter().find(|text| self.cursor.eat(text));
+        let operator = OPERATORS.into_iter().find(|text| self.cursor.step_over(text));
         while matches!(self.cursor.peek(), Some(' ' | '\t')) {
-            self.cursor.bump();
+            self.cursor.step_over_one();
         }
         let mut draft = std::mem::take(&mut self.draft);
         draft.read(&mut self.cursor, &mut self.script.nested)?;
@@ -322,10 +322,10 @@ impl ScriptReader<'_> {
             // Another name for a descriptor.
             (Some(">&"), Some(text)) if is_number(text) => {}
             (Some(">" | ">>" | ">|" | ">&" | "<>"), Some(text)) => {
-                self.current.writes.push(Written::File(text.to_owned()));
+                self.current.writes.push(WrittenFile::File(text.to_owned()));
             }
             (Some(">" | ">>" | ">|" | ">&" | "<>"), None) => {
-                self.current.writes.push(Written::Unknown);
+                self.current.writes.push(WrittenFile::Unknown);
             }
             (Some(_) | None, _) => {}
         }
@@ -360,7 +360,7 @@ impl ScriptReader<'_> {
                     Tabs::Keep => line,
                     Tabs::Strip => line.trim_start_matches('\t'),
                 };
-                let more = self.cursor.eat("\n");
+                let more = self.cursor.step_over("\n");
                 if line == document.end {
                     break;
                 }

@@ -159,8 +159,8 @@ pub(super) fn read_here_document(text: &str, nested: &mut Vec<String>) -> Result
     while let Some(c) = cursor.peek() {
         match c {
             '\\' => {
-                cursor.bump();
-                cursor.bump();
+                cursor.step_over_one();
+                cursor.step_over_one();
             }
             '$' => reader.dollar(&mut cursor, Quotes::Double)?,
             '`' => reader.backquote(&mut cursor)?,
@@ -240,8 +240,8 @@ impl WordReader<'_> {
         match cursor.second() {
             None => Err(Unclear("it ends in a backslash")),
             Some('\n') => {
-                cursor.bump();
-                cursor.bump();
+                cursor.step_over_one();
+                cursor.step_over_one();
                 Ok(())
             }
             Some(c) => {

@@ -8,7 +8,7 @@
 //! what the project says, and would be run by the second command alone as well.
 
 use super::programs;
-use super::script::Written;
+use super::script::WrittenFile;
 use super::word::{CommandWords, ShellWord};
 
 /// Programs that neither write a file nor run one, whatever their arguments.
@@ -53,7 +53,7 @@ const QUIET_GIT: &str = "status add commit push fetch branch tag rev-parse remot
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct FileUse {
     /// The files that it may write, beside redirections.
-    pub(super) writes: Vec<Written>,
+    pub(super) writes: Vec<WrittenFile>,
     /// Whether it may run files that are not written here.
     pub(super) may_run: bool,
 }
@@ -61,7 +61,7 @@ pub(super) struct FileUse {
 /// Returns what a command may do with files.
 pub(super) fn file_use(words: &CommandWords) -> FileUse {
     let nothing = || FileUse { writes: Vec::new(), may_run: false };
-    let unknown = || FileUse { writes: vec![Written::Unknown], may_run: true };
+    let unknown = || FileUse { writes: vec![WrittenFile::Unknown], may_run: true };
     let Some(at) = effective(words) else { return unknown() };
     let Some(program) = words.get(at).and_then(ShellWord::known) else { return unknown() };
     let name = programs::name(program);
@@ -77,7 +77,10 @@ pub(super) fn file_use(words: &CommandWords) -> FileUse {
             Some(text) => is_in(WRITING_SUBCOMMANDS, text),
             None => false,
         });
-        FileUse { writes: writes.then_some(Written::Unknown).into_iter().collect(), may_run: true }
+        FileUse {
+            writes: writes.then_some(WrittenFile::Unknown).into_iter().collect(),
+            may_run: true,
+        }
     } else {
         unknown()
     }
@@ -138,17 +141,17 @@ fn effective(words: &CommandWords) -> Option<usize> {
 fn written_by<'w>(
     name: &str,
     arguments: impl Iterator<Item = ShellWord<'w>> + Clone,
-) -> Vec<Written> {
+) -> Vec<WrittenFile> {
     let known: Option<Vec<&str>> = arguments.map(ShellWord::known).collect();
-    let Some(words) = known else { return vec![Written::Unknown] };
+    let Some(words) = known else { return vec![WrittenFile::Unknown] };
     let files = || words.iter().filter(|word| !word.starts_with('-'));
-    let file = |name: &str| Written::File(name.to_owned());
+    let file = |name: &str| WrittenFile::File(name.to_owned());
     match name {
         "cp" | "mv" | "ln" | "install" | "ginstall" => {
             let leads_elsewhere = |word: &&str| word.starts_with("-t") || word.starts_with("--t");
             match files().next_back() {
                 Some(last) if !words.iter().any(leads_elsewhere) => vec![file(last)],
-                Some(_) | None => vec![Written::Unknown],
+                Some(_) | None => vec![WrittenFile::Unknown],
             }
         }
         "tee" => files().map(|name| file(name)).collect(),
@@ -160,7 +163,7 @@ fn written_by<'w>(
         "wget" => {
             let is_nothing =
                 |word: &&str| matches!(*word, "--spider" | "-O-" | "-qO-" | "-O/dev/null");
-            if words.iter().any(is_nothing) { Vec::new() } else { vec![Written::Unknown] }
+            if words.iter().any(is_nothing) { Vec::new() } else { vec![WrittenFile::Unknown] }
         }
         "sed" | "gsed" => {
             let edits = |word: &&str| {
@@ -169,22 +172,22 @@ fn written_by<'w>(
                     || word.starts_with("--i")
                     || !word.starts_with('-') && word.contains(['w', 'W'])
             };
-            if words.iter().any(edits) { vec![Written::Unknown] } else { Vec::new() }
+            if words.iter().any(edits) { vec![WrittenFile::Unknown] } else { Vec::new() }
         }
         "sort" | "gsort" => {
             let is_short = |word: &str| word.starts_with('-') && !word.starts_with("--");
             let names =
                 |word: &&str| is_short(word) && word.contains('o') || word.starts_with("--o");
-            if words.iter().any(names) { vec![Written::Unknown] } else { Vec::new() }
+            if words.iter().any(names) { vec![WrittenFile::Unknown] } else { Vec::new() }
         }
         "uniq" if files().count() < 2 => Vec::new(),
         "base64" => Vec::new(),
-        _ => vec![Written::Unknown],
+        _ => vec![WrittenFile::Unknown],
     }
 }
 
 /// Returns the files that `curl` writes: none, unless an option says so.
-fn written_by_curl(words: &[&str]) -> Vec<Written> {
+fn written_by_curl(words: &[&str]) -> Vec<WrittenFile> {
     const LONG: [&str; 9] = [
         "--output",
         "--remote",
@@ -212,25 +215,25 @@ fn written_by_curl(words: &[&str]) -> Vec<Written> {
         let is_output = *word == "--output"
             || is_short && word.ends_with('o') && !word.contains(['O', 'D', 'J', 'c']);
         match words.next() {
-            Some(name) if is_output => writes.push(Written::File((*name).to_owned())),
-            Some(_) | None => writes.push(Written::Unknown),
+            Some(name) if is_output => writes.push(WrittenFile::File((*name).to_owned())),
+            Some(_) | None => writes.push(WrittenFile::Unknown),
         }
     }
     writes
 }
 
 /// Returns what git writes in the working tree.
-fn written_by_git<'w>(arguments: impl Iterator<Item = ShellWord<'w>>) -> Vec<Written> {
+fn written_by_git<'w>(arguments: impl Iterator<Item = ShellWord<'w>>) -> Vec<WrittenFile> {
     let mut has_subcommand = false;
     for word in arguments {
-        let Some(text) = word.known() else { return vec![Written::Unknown] };
+        let Some(text) = word.known() else { return vec![WrittenFile::Unknown] };
         if text.starts_with("--output") || text.starts_with("-C") || text.starts_with("--git-dir") {
-            return vec![Written::Unknown];
+            return vec![WrittenFile::Unknown];
         }
         if !text.starts_with('-') && !has_subcommand {
             has_subcommand = true;
             if !is_in(QUIET_GIT, text) {
-                return vec![Written::Unknown];
+                return vec![WrittenFile::Unknown];
             }
         }
     }

@@ -58,7 +58,6 @@ impl Invariant {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{invariant:?} does not hold: {detail}")]
 pub struct Broken {
-    /// The invariant.
     pub invariant: Invariant,
     /// What was seen.
     pub detail: String,
@@ -141,7 +140,7 @@ impl Judge {
 
     /// Looks at what the journal still holds after the power failed.
     ///
-    /// What the world saw stays; what was only written is read anew.
+    /// What the world saw stays; what was only written is read again.
     pub(super) fn lost_power(&mut self, journal: &[Entry]) -> Result<(), Broken> {
         let requests = || {
             journal.iter().filter_map(|entry| match entry.event {

@@ -5,8 +5,9 @@ use uuid::Uuid;
 
 use crate::class::Class;
 use crate::event::{
-    Acted, Actor, AtALoss, Digest, IncidentPolicy, Judgement, Limits, Mode, OnFailure, Process,
-    Remedy, RemedyKind, RemedyOrigin, RemedyVerdict, Repeat, Subject, SubjectKind, Symptom, Undo,
+    Acted, Actor, AtALoss, Digest, IncidentPolicy, Judgement, OnFailure, Process, Remedy,
+    RemedyKind, RemedyOrigin, RemedyVerdict, RepairMode, Repeat, ResourceLimits, Subject,
+    SubjectKind, Symptom, Undo,
 };
 use crate::id::{IncidentId, Signature};
 use crate::scrub::Scrubbed;
@@ -72,10 +73,10 @@ pub fn judgement(verdict: RemedyVerdict) -> Judgement {
 pub fn policy() -> IncidentPolicy {
     IncidentPolicy {
         person: Scrubbed::literal("ada"),
-        mode: Mode::Legacy,
+        mode: RepairMode::Legacy,
         listener: None,
         starts: None,
-        limits: Limits { attempts: Some(3), ..Limits::default() },
+        limits: ResourceLimits { attempts: Some(3), ..ResourceLimits::default() },
         backoff_ms: 2_000,
         engage_ms: 30_000,
         write_ms: 120_000,

@@ -14,9 +14,9 @@ use super::{
     Told, phase_names,
 };
 use crate::event::{
-    Acted, Actor, AgentMark, Amounts, AtALoss, Breaker, Change, Effect, EffectReport, Event,
-    IncidentEvent, IncidentOutcome, IncidentPolicy, Limits, Mode, OnFailure, PersonOrder,
-    PersonQuestion, Proof, RemedyKind, RemedyVerdict, Repeat, Resource, Stage, Symptom,
+    Acted, Actor, AgentMark, Amounts, AtALoss, Breaker, Change, Effect, EffectReport, EffectStage,
+    Event, IncidentEvent, IncidentOutcome, IncidentPolicy, OnFailure, PersonOrder, PersonQuestion,
+    Proof, RemedyKind, RemedyVerdict, RepairMode, Repeat, Resource, ResourceLimits, Symptom,
 };
 use crate::playbook::{Nature, PlaybookFinding};
 use crate::scrub::Scrubbed;
@@ -316,8 +316,10 @@ fn exhausted_then_cooldown_then_a_person() {
 
 #[test]
 fn a_yes_does_not_refill_a_budget() {
-    let policy =
-        IncidentPolicy { limits: Limits { attempts: Some(0), ..Limits::default() }, ..policy() };
+    let policy = IncidentPolicy {
+        limits: ResourceLimits { attempts: Some(0), ..ResourceLimits::default() },
+        ..policy()
+    };
     let mut story = TestIncident::new(policy);
     while let Some(run) = story.run() {
         story
@@ -601,7 +603,7 @@ fn what_cannot_be_undone_is_shown() {
 
 #[test]
 fn three_failures_in_a_row_undo_everything_and_the_budget_stays() {
-    let limits = Limits { attempts: Some(4), ..Limits::default() };
+    let limits = ResourceLimits { attempts: Some(4), ..ResourceLimits::default() };
     let policy = IncidentPolicy { catastrophe_after: Some(3), limits, ..policy() };
     let one = [Works, Works, Breaks(1, "x"), Works];
     let acts: Vec<Act> = one.iter().cycle().take(16).cloned().collect();
@@ -617,7 +619,7 @@ fn three_failures_in_a_row_undo_everything_and_the_budget_stays() {
 
 #[test]
 fn no_progress_leaves_only_a_hard_reset() {
-    let limits = Limits { attempts: Some(9), resets: Some(1), ..Limits::default() };
+    let limits = ResourceLimits { attempts: Some(9), resets: Some(1), ..ResourceLimits::default() };
     let policy = IncidentPolicy { no_progress_limit: Some(1), limits, ..policy() };
     let mut story = TestIncident::new(policy);
     story.judge(Retry, "again", Allow);
@@ -634,11 +636,11 @@ fn no_progress_leaves_only_a_hard_reset() {
         judgement: judgement(Allow),
     });
     assert_eq!(story.salve(retry.clone()), Err(Ignored::NoProgress));
-    story.judge(HardReset, "anew", Allow);
+    story.judge(HardReset, "again", Allow);
     story.finish_apply(EffectReport::Done);
     assert!(!story.incident.is_stuck());
     let reset = Event::Incident(IncidentEvent::Judged {
-        remedy: Box::new(remedy(HardReset, "anew")),
+        remedy: Box::new(remedy(HardReset, "again")),
         judgement: judgement(Allow),
     });
     story.finish(
@@ -1024,7 +1026,7 @@ fn an_incident_names_a_person_and_has_a_limit() {
     };
     let nobody = IncidentPolicy { person: Scrubbed::literal(" "), ..policy() };
     assert_eq!(open(nobody), Some(NotOpened::NobodyNamed));
-    let endless = IncidentPolicy { limits: Limits::default(), ..policy() };
+    let endless = IncidentPolicy { limits: ResourceLimits::default(), ..policy() };
     assert_eq!(open(endless), Some(NotOpened::Endless));
     let story = TestIncident::new(policy());
     assert_eq!(Incident::replay(&story.journal[1..]).err(), Some(NotOpened::NoOpening));
@@ -1043,7 +1045,7 @@ fn a_clock_set_back_neither_shortens_nor_stops_a_wait() {
 }
 
 /// Plays a server's incident and returns the spec's phases in their order.
-fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
+fn phases(mode: RepairMode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
     let mut story = TestIncident::new(IncidentPolicy { mode, ..policy() });
     let mut acts = acts.iter();
     loop {
@@ -1052,7 +1054,7 @@ fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
             (None, IncidentMove::Choose) => story.judge(kind, "again", Allow),
             (None, _) => break,
             (Some(run), _) if run.what == Effect::Verify => {
-                for stage in [Stage::HealthCheck, Stage::VerifyingFix] {
+                for stage in [EffectStage::HealthCheck, EffectStage::VerifyingFix] {
                     story
                         .salve(Event::Incident(IncidentEvent::Progressed {
                             effect: run.effect,
@@ -1095,22 +1097,22 @@ fn phases(mode: Mode, kind: RemedyKind, acts: &[Act]) -> Vec<&'static str> {
 
 #[test]
 fn the_specs_phases_can_be_read_from_the_journal() {
-    let names = phases(Mode::Legacy, Retry, &[Breaks(1, "x"), Found(Proof::Proven)]);
+    let names = phases(RepairMode::Legacy, Retry, &[Breaks(1, "x"), Found(Proof::Proven)]);
     let want = "crash-detected lock-acquired waiting restarting health-check failed \
                 waiting restarting health-check recovered";
     assert_eq!(names.join(" "), want);
 
-    let names = phases(Mode::Agent, Agent, &[Found(Proof::Proven)]);
+    let names = phases(RepairMode::Agent, Agent, &[Found(Proof::Proven)]);
     let want = "crash_detected repair_started awaiting_agent agent_started agent_reading_log \
                 agent_applying_fix agent_wrote_files ready_to_restart restarting health-check \
                 verifying_fix recovered";
     assert_eq!(names.join(" "), want);
 
     let failing = [Breaks(1, "x"), Breaks(1, "x"), Breaks(1, "x")];
-    let names = phases(Mode::Agent, Retry, &failing);
+    let names = phases(RepairMode::Agent, Retry, &failing);
     let end = ["failed", "exhausted", "cooldown", "failed_requires_human"];
     assert_eq!(names[names.len() - 4..], end);
-    let names = phases(Mode::Legacy, Retry, &failing);
+    let names = phases(RepairMode::Legacy, Retry, &failing);
     let end = ["failed", "exhausted", "failed_requires_human"];
     assert_eq!(names[names.len() - 3..], end);
 }

@@ -190,7 +190,7 @@ fn check_every_path(
 /// **Invariant:** Every incident ends or waits for someone named.
 #[test]
 fn every_path_of_every_plan_is_sound() {
-    let limits = Limits { attempts: Some(2), resets: Some(1), ..Limits::default() };
+    let limits = ResourceLimits { attempts: Some(2), resets: Some(1), ..ResourceLimits::default() };
     let policy = IncidentPolicy { limits, no_progress_limit: Some(2), watch_ms: 1_000, ..policy() };
     let safe = TestIncident::new(policy.clone());
     let unsafe_ = TestIncident::with(policy.clone(), symptom(1, "tree"), Repeat::Unsafe);

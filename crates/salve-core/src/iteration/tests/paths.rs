@@ -152,7 +152,7 @@ fn role_ways(role: &Scrubbed, terms: &LoopTerms) -> Vec<(Vec<LoopTurn>, u32)> {
 
 /// Walks every path of so many iterations with so many unusual things; returns how they ended.
 fn walk(iterations: u64, odd: u32) -> std::collections::BTreeMap<String, u32> {
-    let limits = Limits { attempts: Some(iterations), ..Limits::default() };
+    let limits = ResourceLimits { attempts: Some(iterations), ..ResourceLimits::default() };
     let mut open = vec![Path::begin(LoopTerms { limits, ..terms() }, odd)];
     let mut ends = std::collections::BTreeMap::new();
     while let Some(path) = open.pop() {

@@ -173,7 +173,7 @@ const OUTPUTS: &[(&str, &str, i32, Execution)] = &[
 fn tests_executed_or_they_did_not() {
     for (what, output, exit, want) in OUTPUTS {
         let class = FingerprintRules::built_in().fingerprint(output, &Hints::default()).class;
-        let got = executed(&check::read(output), class, &Exit::Code(*exit));
+        let got = executed(&check::read(output), class, &ProcessExit::Code(*exit));
         assert_eq!(got, *want, "{what} ({class})");
     }
 }
@@ -191,7 +191,7 @@ fn what_executed_is_never_recovered_from_and_code_neither() {
             assert_eq!(of(Nature::Infrastructure), A::Infrastructure);
         }
     }
-    // Tests that were called in vain: only what its state shows, or somebody says, is its doing.
+    // Tests that were called for nothing: only what its state shows, or somebody says, is its doing.
     for class in [Class::Network, Class::ImportError, Class::Environment] {
         let of = |nature| ailment(InVain, nature, class, Some(CheckTool::Jest));
         assert_eq!(of(Nature::Infrastructure), A::Infrastructure);

@@ -3,10 +3,10 @@
 use super::*;
 use crate::event::{Digest, Remedy, RemedyKind, RemedyOrigin, Repeat, Undo};
 use crate::playbook::{Gate, Nature, PlaybookFinding};
-use crate::scrub::Key;
+use crate::scrub::ScrubKey;
 
 fn scrubber() -> Scrubber {
-    Scrubber::new(Key::new([1; 32]))
+    Scrubber::new(ScrubKey::new([1; 32]))
 }
 
 fn prescription(text: &'static str, action: Action, gate: Gate) -> Prescription {

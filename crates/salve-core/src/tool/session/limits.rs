@@ -1,4 +1,4 @@
-//! How long calls may take, where the settings say so. A call that tells of progress begins anew.
+//! How long calls may take, where the settings say so. A progress report restarts the clock of its call.
 
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -10,7 +10,6 @@ use crate::tool::rule::ToolPattern;
 /// How long calls of some tools may take.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ToolTimeLimit {
-    /// Which tools.
     pub tools: ToolPattern,
     /// How long, in milliseconds.
     pub limit_ms: u64,

@@ -53,7 +53,6 @@ impl RoutedMessage {
         (id != "null").then(|| MessageId::from_json(id))
     }
 
-    /// Returns its method.
     pub(super) fn method(&self) -> Option<String> {
         serde_json::from_str(self.get("method")?.get()).ok()
     }

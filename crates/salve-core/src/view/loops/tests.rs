@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::*;
 use crate::event::{
-    Attempted, Effect, EffectReport, Exit, IncidentOutcome, Proof, ProposalSource, Proposed,
+    Attempted, Effect, EffectReport, IncidentOutcome, ProcessExit, Proof, ProposalSource, Proposed,
     RemedyKind, RemedyVerdict, Repeat, Scope,
 };
 use crate::gate::{Category, Confidence, Severity};
@@ -132,7 +132,8 @@ fn a_failed_recovery_escalates_and_both_are_logged() {
     let mut story = proposed("bun install");
     story.judge(RemedyKind::Command, "bun install", RemedyVerdict::Allow);
     story.finish(Effect::Snapshot, done());
-    let failed = EffectReport::Failed { reason: text("no network"), exit: Some(Exit::Code(1)) };
+    let failed =
+        EffectReport::Failed { reason: text("no network"), exit: Some(ProcessExit::Code(1)) };
     story.finish_apply(failed);
     story.finish(Effect::RollBack(Scope::Attempt), done());
     story.salve(Event::Incident(IncidentEvent::NothingLeft {})).unwrap();
@@ -249,7 +250,7 @@ fn the_state_says_whether_what_was_approved_ran() {
     assert_eq!(execution(&story), "not_run");
     story.finish(Effect::Snapshot, done());
     assert_eq!(execution(&story), "not_run");
-    let exit = Some(Exit::Code(7));
+    let exit = Some(ProcessExit::Code(7));
     for (report, want) in [
         (done(), "succeeded"),
         (EffectReport::Failed { reason: text("no"), exit }, "failed"),

@@ -12,7 +12,7 @@ use crate::process::ProcessInput;
 /// How much of a pipe is kept to be read once more.
 const KEPT: usize = 1 << 20;
 
-/// Our own standard input, for each run anew.
+/// Our own standard input, from its beginning for each run.
 #[derive(Debug)]
 pub(super) enum CallInput {
     /// Nothing, or a terminal, which is asked again.

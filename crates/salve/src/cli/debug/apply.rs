@@ -94,10 +94,10 @@ impl PlannedRepair {
         if let Some(text) = patch {
             let unfit = |error: &dyn std::fmt::Display| {
                 CliError::usage(format!("the patch does not fit: {error}"))
-                    .hint("paths go from the project's root on, as git diff writes them")
+                    .hint("paths begin at the project's root, as git diff writes them")
             };
             let workspace = Workspace::open(&planned.project).map_err(|error| unfit(&error))?;
-            let files = workspace.fits(&text).map_err(|error| unfit(&error))?;
+            let files = workspace.patches().fits(&text).map_err(|error| unfit(&error))?;
             planned.way = ToolRepairWay::Patch { text, files };
         }
         let seen = std::env::var(SEEN_PATCH).ok().filter(|_| keeper::is_worker());

@@ -6,15 +6,15 @@ use salve_core::event::{IncidentOutcome, Proof};
 use salve_core::overview::IndexedIncident;
 use serde_json::json;
 
-use super::stage::{DemoPace, Stage, interrupt};
+use super::stage::{DemoPace, DemoProject, interrupt};
 use crate::cli::CliError;
 
 /// One failure and its healing.
-pub(super) struct Scene {
+pub(super) struct DemoScene {
     pub(super) name: &'static str,
     pub(super) what: &'static str,
     /// Makes the failure and lets the real program heal it.
-    pub(super) play: fn(&Stage<'_>) -> Result<(), CliError>,
+    pub(super) play: fn(&DemoProject<'_>) -> Result<(), CliError>,
     /// What is said where nothing was healed.
     pub(super) unhealed: &'static str,
     /// Tells whether the scene's incidents came out as they must.
@@ -22,29 +22,29 @@ pub(super) struct Scene {
 }
 
 /// All scenes, in the order in which they are shown.
-pub(super) const SCENES: &[Scene] = &[
-    Scene {
+pub(super) const SCENES: &[DemoScene] = &[
+    DemoScene {
         name: "crash",
         what: "a dev server crashes and is started again until it is well",
         unhealed: "not healed",
         play: |stage| serve(stage, "crash"),
         came_out: all_recovered,
     },
-    Scene {
+    DemoScene {
         name: "hang",
         what: "a dev server stops answering and is started again",
         unhealed: "not healed",
         play: |stage| serve(stage, "hang"),
         came_out: all_recovered,
     },
-    Scene {
+    DemoScene {
         name: "build-output",
         what: "a build output is missing and is built again by the command that memory knows",
         unhealed: "not healed",
         play: build_output,
         came_out: all_recovered,
     },
-    Scene {
+    DemoScene {
         name: "red-test",
         what: "a red test is healed by a patch that is remembered, and the repair is proven",
         unhealed: "not healed",
@@ -53,7 +53,7 @@ pub(super) const SCENES: &[Scene] = &[
             rows.iter().all(|row| outcome(row) == Some(IncidentOutcome::Recovered(Proof::Proven)))
         },
     },
-    Scene {
+    DemoScene {
         name: "cheating-agent",
         what: "an agent (a script) weakens the test instead of repairing, and is caught",
         unhealed: "caught: not healed, and said so",
@@ -64,21 +64,21 @@ pub(super) const SCENES: &[Scene] = &[
             !rows.iter().any(is_healed)
         },
     },
-    Scene {
+    DemoScene {
         name: "expired-token",
         what: "a tool's token has expired: Salve logs in as a rule says, and calls again",
         unhealed: "not healed",
         play: expired_token,
         came_out: all_recovered,
     },
-    Scene {
+    DemoScene {
         name: "wrecked-job",
         what: "a step of a job wrecks its workspace, which is reset to the last checkpoint",
         unhealed: "not healed",
         play: wrecked_job,
         came_out: all_recovered,
     },
-    Scene {
+    DemoScene {
         name: "your-word",
         what: "a command that no rule allows waits for your click under `Needs you` on the page",
         unhealed: "left out: nobody approved it",
@@ -96,7 +96,7 @@ fn all_recovered(rows: &[IndexedIncident]) -> bool {
 }
 
 /// Runs a server that fails once under `salve dev`, until it is healed.
-fn serve(stage: &Stage<'_>, how: &str) -> Result<(), CliError> {
+fn serve(stage: &DemoProject<'_>, how: &str) -> Result<(), CliError> {
     let before = stage.incidents()?.len();
     let program = stage.program().display().to_string();
     // A server counts as up once it has been well for a while; only then can it be said to hang.
@@ -133,7 +133,7 @@ impl Bug {
     }
 
     /// Writes the function and its test into the project, committed.
-    fn lay_out(&self, stage: &Stage<'_>) -> Result<(), CliError> {
+    fn lay_out(&self, stage: &DemoProject<'_>) -> Result<(), CliError> {
         let Self { function, want, .. } = self;
         stage.write(&format!("{function}.sh"), &format!("{}\n", self.line(self.broken)))?;
         let test = format!(
@@ -155,7 +155,7 @@ impl Bug {
     }
 }
 
-fn red_test(stage: &Stage<'_>) -> Result<(), CliError> {
+fn red_test(stage: &DemoProject<'_>) -> Result<(), CliError> {
     TOTAL.lay_out(stage)?;
     std::fs::write(stage.beside().join("total.patch"), TOTAL.patch())?;
     teach(stage, &TOTAL.test(), "--patch ../total.patch")?;
@@ -164,7 +164,7 @@ fn red_test(stage: &Stage<'_>) -> Result<(), CliError> {
 }
 
 /// Has memory learn what heals the failure of a script; the failure's own output says which it is.
-fn teach(stage: &Stage<'_>, script: &str, remedy: &str) -> Result<(), CliError> {
+fn teach(stage: &DemoProject<'_>, script: &str, remedy: &str) -> Result<(), CliError> {
     let line =
         format!("sh {script} 2>&1 | \"$SALVE_PROGRAM\" --quiet memory learn {remedy} >/dev/null");
     let mut shell = Command::new("sh");
@@ -184,7 +184,7 @@ const PRICES_TEST: &str = "if [ ! -f dist/prices.txt ]; then\n  echo \"Error: EN
                            or directory, open 'dist/prices.txt'\" >&2\n  exit 1\nfi\ngrep -q '^tea' \
                            dist/prices.txt && echo 'ok: prices'\n";
 
-fn build_output(stage: &Stage<'_>) -> Result<(), CliError> {
+fn build_output(stage: &DemoProject<'_>) -> Result<(), CliError> {
     stage.write("build.sh", "mkdir -p dist && sort prices.txt > dist/prices.txt\n")?;
     stage.write("prices.txt", "tea 4\nmilk 1\n")?;
     stage.write("prices_test.sh", PRICES_TEST)?;
@@ -200,7 +200,7 @@ const ORDERS: &str = "case \"$1\" in\nlogin) echo token > \"$HOME/.orders/token\
                       \"$HOME/.orders/token\" ] || { echo 'error: HTTP 401: token expired' >&2; exit \
                       1; }\n  echo '2 orders: tea, milk' ;;\nesac\n";
 
-fn expired_token(stage: &Stage<'_>) -> Result<(), CliError> {
+fn expired_token(stage: &DemoProject<'_>) -> Result<(), CliError> {
     stage.write("orders.sh", ORDERS)?;
     stage.commit("orders")?;
     std::fs::create_dir_all(stage.home().join(".orders"))?;
@@ -213,7 +213,7 @@ const CONVERT: &str = "if mkdir \"$1\" 2>/dev/null; then : > catalogue.txt; fi\n
                        { echo 'the catalogue is empty' >&2; exit 75; }\nsed 's/ /,/' catalogue.txt > \
                        catalogue.csv && echo converted\n";
 
-fn wrecked_job(stage: &Stage<'_>) -> Result<(), CliError> {
+fn wrecked_job(stage: &DemoProject<'_>) -> Result<(), CliError> {
     stage.write("convert.sh", CONVERT)?;
     stage.commit("convert")?;
     let convert = format!("sh convert.sh '{}'", stage.beside().join("cut-short").display());
@@ -222,7 +222,7 @@ fn wrecked_job(stage: &Stage<'_>) -> Result<(), CliError> {
     Ok(())
 }
 
-fn cheating_agent(stage: &Stage<'_>) -> Result<(), CliError> {
+fn cheating_agent(stage: &DemoProject<'_>) -> Result<(), CliError> {
     DISCOUNT.lay_out(stage)?;
     let script = stage.beside().join("agent.sh");
     let test = DISCOUNT.test();
@@ -240,7 +240,7 @@ fn cheating_agent(stage: &Stage<'_>) -> Result<(), CliError> {
 const STALE: &str =
     "[ -f cache-ok ] || { echo 'cannot start the service: the cache is stale'; exit 1; }; echo ok";
 
-fn your_word(stage: &Stage<'_>) -> Result<(), CliError> {
+fn your_word(stage: &DemoProject<'_>) -> Result<(), CliError> {
     stage.write("service_test.sh", STALE)?;
     stage.write(".gitignore", IGNORED)?;
     stage.commit("the service")?;

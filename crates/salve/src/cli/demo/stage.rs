@@ -47,7 +47,7 @@ pub(super) enum DemoPace {
 }
 
 /// The scratch project.
-pub(super) struct Stage<'o> {
+pub(super) struct DemoProject<'o> {
     root: TempDir,
     program: PathBuf,
     pace: DemoPace,
@@ -77,7 +77,7 @@ struct DemoServed {
     link: String,
 }
 
-impl<'o> Stage<'o> {
+impl<'o> DemoProject<'o> {
     /// Makes the project: a repository of its own, with a home of its own, so that neither the
     /// user's settings nor their memory are touched.
     pub(super) fn build(pace: DemoPace, out: &'o Output) -> Result<Self, CliError> {
@@ -209,7 +209,7 @@ impl<'o> Stage<'o> {
         let since = Instant::now();
         while !is_so(&self.incidents()?) {
             if since.elapsed() > PATIENCE {
-                return Err(CliError::failed(format!("{what} did not come to pass")));
+                return Err(CliError::failed(format!("{what} did not happen")));
             }
             std::thread::sleep(LOOK);
         }

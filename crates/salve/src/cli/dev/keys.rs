@@ -12,7 +12,7 @@ use salve_core::id::IncidentId;
 use salve_core::incident::Phase;
 use salve_core::view::IncidentView;
 
-use super::super::terminal_reporter::{Grade, TerminalLine, window_width};
+use super::super::terminal_reporter::{Colours, Grade, TerminalLine, window_width};
 use super::super::{CliError, answer};
 use super::ears;
 use super::key_filter::KeyFilter;
@@ -107,7 +107,7 @@ impl Keys {
         let line =
             done.unwrap_or_else(|error| TerminalLine::new(Grade::News, "note", error.to_string()));
         let line = line.fitted(window_width());
-        self.outlet.say(&line.show(std::env::var_os("NO_COLOR").is_none()));
+        self.outlet.say(&line.show(Colours::on(&std::io::stderr())));
     }
 
     /// Answers the question that was asked last.

@@ -58,6 +58,7 @@ fn line(one: &EndedCheck, widest: usize) -> TerminalLine {
 
 #[cfg(test)]
 mod tests {
+    use super::super::super::terminal_reporter::Colours;
     use super::*;
 
     #[test]
@@ -72,7 +73,8 @@ mod tests {
             check("types", CheckEnd::Green),
             check("e2e", CheckEnd::Healed(Proof::Proven)),
         ];
-        let shown: Vec<String> = summary(&ended).iter().map(|line| line.show(false)).collect();
+        let shown: Vec<String> =
+            summary(&ended).iter().map(|line| line.show(Colours::Plain)).collect();
         let want = [
             "● salve  green     types     1.5 s",
             "● salve  healed    e2e       1.5 s  proven",

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{Event, LoopEvent, LoopId, SubjectKind};
+use salve_core::event::{Event, LoopEvent, LoopId, RepairMode, SubjectKind};
 use salve_core::scrub::Scrubbed;
 use salve_core::view::IncidentView;
 use signal_hook::consts::SIGINT;
@@ -120,7 +120,7 @@ fn tests_plan(
 /// A loop that is served.
 struct Attached<'s> {
     id: LoopId,
-    /// The settings, looked at anew for each proposal.
+    /// The settings, looked at again for each proposal.
     live: LiveSettings<'s>,
     dir: PathBuf,
     plan: CommandPlan,
@@ -209,7 +209,12 @@ impl<'s> Attached<'s> {
         if let Reload::Changed(_) | Reload::Waiting { .. } = reload {
             let config = self.live.current();
             base.remedies = remedies_of_own(&base.project, config);
-            base.terms = repair_terms(config, Purpose::Recoveries, false, &base.writer.scrubber);
+            base.terms = repair_terms(
+                config,
+                Purpose::Recoveries,
+                RepairMode::Legacy,
+                &base.writer.scrubber,
+            );
             self.terms = recovery_terms(config);
         }
         Ok(())

@@ -1,6 +1,5 @@
 //! What is said about a loop: one line for each thing that happens to it.
 
-use std::io::IsTerminal as _;
 use std::sync::Arc;
 
 use salve_core::event::{
@@ -13,7 +12,7 @@ use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 
 use super::super::Output;
-use super::super::terminal_reporter::{Grade, TerminalLine};
+use super::super::terminal_reporter::{Colours, Grade, TerminalLine};
 use crate::process::Outlet;
 use crate::subjects::iteration::{LoopReporter, why};
 
@@ -40,8 +39,7 @@ impl Teller<'_> {
         if self.out.global().quiet && line.grade == Grade::News {
             return;
         }
-        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        self.outlet.say(&line.show(coloured));
+        self.outlet.say(&line.show(Colours::on(&std::io::stderr())));
     }
 }
 

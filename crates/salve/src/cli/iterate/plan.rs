@@ -1,7 +1,7 @@
 //! What a loop does, as the settings and the command line say.
 
 use jiff::SignedDuration;
-use salve_core::event::{Limits, LoopStep, LoopTerms};
+use salve_core::event::{LoopStep, LoopTerms, ResourceLimits};
 use salve_core::scrub::Scrubber;
 
 use super::super::CliError;
@@ -68,7 +68,7 @@ impl SettingsPlanner<'_> {
         };
         LoopTerms {
             steps: wanted.order.iter().map(step).collect(),
-            limits: Limits {
+            limits: ResourceLimits {
                 attempts: Some(u64::from(self.iterations.unwrap_or(wanted.max_iterations).max(1))),
                 tokens: some(wanted.max_tokens),
                 money_micros: some(wanted.max_cents.saturating_mul(10_000)),

@@ -4,7 +4,9 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use salve_core::event::{Actor, Draft, Event, LoopEnd, LoopEvent, LoopId, LoopTurn, PersonOrder};
+use salve_core::event::{
+    Actor, Draft, Event, LoopEnd, LoopEvent, LoopId, LoopTurn, PersonOrder, RepairMode,
+};
 use salve_core::iteration::{Loop, StepsStanding};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use signal_hook::consts::SIGINT;
@@ -82,7 +84,8 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let replan = |config: &_| planner.plan(config).map_err(|error| error.to_string());
     let mut take_over = |config: &Config, base: &mut RunBase<'_>| {
         base.remedies = remedies_of_own(&base.project, config);
-        base.terms = repair_terms(config, Purpose::Recoveries, false, &base.writer.scrubber);
+        base.terms =
+            repair_terms(config, Purpose::Recoveries, RepairMode::Legacy, &base.writer.scrubber);
         foundation.notices.borrow_mut().take_over(notify::NoticePlan::new(&config.settings))
     };
     let mut voice = foundation.voice(&config);

@@ -14,7 +14,7 @@ use salve_core::repair::who;
 use salve_core::scrub::Scrubbed;
 
 use super::super::Output;
-use super::super::terminal_reporter::{Grade, TerminalLine, window_width};
+use super::super::terminal_reporter::{Colours, Grade, TerminalLine, window_width};
 use super::progress::LiveProgress;
 use super::result_ways::ResultWays;
 use crate::heal::{Remark, Reporter};
@@ -75,8 +75,7 @@ impl JobTeller<'_> {
         if self.out.global().quiet && line.grade == Grade::News {
             return;
         }
-        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        self.outlet.say(&line.clone().fitted(window_width()).show(coloured));
+        self.outlet.say(&line.clone().fitted(window_width()).show(Colours::on(&std::io::stderr())));
     }
 
     /// Returns what to say when a job is over.
@@ -176,8 +175,7 @@ impl StepReporter<'_> {
         if self.out.json() || (self.out.global().quiet && line.grade == Grade::News) {
             return;
         }
-        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        self.outlet.say(&line.clone().fitted(window_width()).show(coloured));
+        self.outlet.say(&line.clone().fitted(window_width()).show(Colours::on(&std::io::stderr())));
     }
 }
 

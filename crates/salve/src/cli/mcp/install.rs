@@ -8,7 +8,7 @@ use clap::ValueEnum as _;
 use crate::project::{Project, ProjectError};
 use crate::register::{self, Client, Places, RegistrationScope, Wish};
 
-use super::super::init::{Mode, carry_out};
+use super::super::init::{InitMode, carry_out};
 use super::listing::tell_listing;
 use super::{CliError, Exit, Output};
 
@@ -93,7 +93,7 @@ fn register_client(
     out: &Output,
 ) -> Result<(), CliError> {
     let wish = if args.remove { Wish::Remove } else { Wish::Add };
-    let mode = if args.print { Mode::Show } else { Mode::Write };
+    let mode = if args.print { InitMode::Show } else { InitMode::Write };
     let plan = register::plan(client, args.scope, places, wish)?;
     carry_out(client, &plan, mode, out)?;
     if (args.allow_tools || args.remove)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use super::super::init::{Mode, carry_out};
+use super::super::init::{InitMode, carry_out};
 use super::install::{Named, clients};
 use super::{CliError, Exit, Output};
 use crate::project::{Project, ProjectError};
@@ -39,12 +39,12 @@ pub(super) struct StatusArgs {
 /// Changes the settings files, and shows each change.
 pub(super) fn run(args: &Args, wish: Wrapping, out: &Output) -> Result<Exit, CliError> {
     let places = found_places(out)?;
-    let mode = if args.print { Mode::Show } else { Mode::Write };
+    let mode = if args.print { InitMode::Show } else { InitMode::Write };
     let mut known = Vec::new();
     for client in clients(&args.client, &places)? {
         known.extend(register::list(client, args.scope, &places)?);
         let wrapping = register::plan_wrapping(client, args.scope, &places, wish, &args.servers)?;
-        if mode == Mode::Write {
+        if mode == InitMode::Write {
             wrapping.keep_original()?;
         }
         if wrapping.plan.old.is_some() {

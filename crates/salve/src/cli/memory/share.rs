@@ -17,7 +17,7 @@ use serde::{Deserialize, Serialize};
 
 use super::super::{CliError, Exit};
 use super::{MemoryCommandContext, Whose};
-use crate::learned::{Pattern, ToolFailure, ToolFixItem, UsagePattern};
+use crate::learned::{LearnedPattern, ToolFailure, ToolFixItem, UsagePattern};
 use crate::store::Store;
 
 /// The version of the format.
@@ -53,7 +53,7 @@ enum ExportLine {
     Failure(Box<Knowledge>),
     ToolFix(ToolFixItem),
     ToolFailure(ToolFailure),
-    Pattern(Pattern),
+    Pattern(LearnedPattern),
     UsagePattern(Box<UsagePattern>),
 }
 

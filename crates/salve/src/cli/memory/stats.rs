@@ -10,7 +10,7 @@ use super::super::output::counted;
 use super::super::{CliError, Exit};
 use super::MemoryCommandContext;
 use crate::learned::{FailedCalls, MemoryHealth, ToolFailure};
-use crate::store::{Counts, Store};
+use crate::store::{MemorySize, Store};
 
 /// Arguments of `salve memory stats`.
 #[derive(Debug, clap::Args)]
@@ -24,8 +24,8 @@ struct MemoryStatistics {
     patterns_active: u64,
     fixes_learned: u64,
     recent_failures: Vec<ToolFailure>,
-    project: Counts,
-    user: Counts,
+    project: MemorySize,
+    user: MemorySize,
     tool_fixes: u64,
     usage_patterns: u64,
     tools: ToolStatistics,
@@ -36,7 +36,7 @@ pub(super) fn run(desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
     let now = Timestamp::now();
     let counts = |store: &Option<Store>| match store {
         Some(store) => store.memory().counts(),
-        None => Ok(Counts::default()),
+        None => Ok(MemorySize::default()),
     };
     let (project, user) = (desk.project_store()?, desk.user_store()?);
     let (mut health, mut fixes, mut patterns, mut tools) =
@@ -72,7 +72,7 @@ pub(super) fn run(desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
 fn show(fact: &MemoryStatistics, desk: &MemoryCommandContext<'_>) -> Result<(), CliError> {
     let mut out = desk.out.stdout();
     for (whose, counts) in [("this project", fact.project), ("your own", fact.user)] {
-        let Counts { failures, remedies, proven, failed } = counts;
+        let MemorySize { failures, remedies, proven, failed } = counts;
         let failures = counted(failures, "failure", "failures");
         let remedies = counted(remedies, "remedy", "remedies");
         writeln!(out, "{whose:<14} {failures}, {remedies}: {proven} proven, {failed} failed")?;

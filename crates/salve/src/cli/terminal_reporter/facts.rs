@@ -10,7 +10,7 @@ use salve_core::event::{Amounts, Proof, SubjectKind};
 use salve_core::id::Signature;
 use salve_core::incident::RepairPhase;
 use salve_core::playbook::PlaybookFinding;
-use salve_core::repair::{RepairStanding, RepairState, Scene};
+use salve_core::repair::{RepairScene, RepairStanding, RepairState};
 use salve_core::view::IncidentView;
 use serde::Serialize;
 
@@ -78,7 +78,7 @@ pub(super) struct IncidentResult {
 
 impl IncidentResult {
     pub(super) fn of(view: &IncidentView) -> Self {
-        let state = RepairState::of(view, &Scene::default());
+        let state = RepairState::of(view, &RepairScene::default());
         let spent = view.incident().ledger().spent();
         let took = view.incident().clock().duration_since(view.opened_at());
         Self {

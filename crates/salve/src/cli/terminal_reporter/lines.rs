@@ -1,5 +1,6 @@
 //! What Salve says while it heals: the spec's words for each phase, with what a person needs beside them.
 
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use super::fit::fit;
@@ -7,8 +8,8 @@ use super::plea::{AnswerWay, given_up, plea};
 use anstyle::{AnsiColor, Style};
 use jiff::SignedDuration;
 use salve_core::event::{
-    Effect, EffectReport, Event, Exit, IncidentEvent, PersonOrder, RemedyKind, RemedyVerdict,
-    SubjectKind, Undo,
+    Effect, EffectReport, Event, IncidentEvent, PersonOrder, ProcessExit, RemedyKind,
+    RemedyVerdict, SubjectKind, Undo,
 };
 use salve_core::hidden_char::revealed;
 use salve_core::incident::RepairPhase;
@@ -18,6 +19,21 @@ use salve_core::view::{IncidentView, IncidentViewLine};
 
 /// The column at which the text of a line begins.
 const TEXT_COLUMN: usize = 19;
+
+/// Whether what is written has colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::cli) enum Colours {
+    Shown,
+    Plain,
+}
+
+impl Colours {
+    /// Returns whether a stream shows colours, and the user wants them.
+    pub(in crate::cli) fn on(stream: &impl IsTerminal) -> Self {
+        let are_wanted = std::env::var_os("NO_COLOR").is_none();
+        if stream.is_terminal() && are_wanted { Self::Shown } else { Self::Plain }
+    }
+}
 
 /// How grave a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,15 +71,18 @@ impl TerminalLine {
         Self { text, ..self }
     }
 
-    /// Returns the line as it is shown, with colours if they are wanted.
-    pub(in crate::cli) fn show(&self, coloured: bool) -> String {
+    /// Returns the line as it is shown.
+    pub(in crate::cli) fn show(&self, colours: Colours) -> String {
         let (sign, colour) = match self.grade {
             Grade::News => ("▲", AnsiColor::Yellow),
             Grade::Good => ("●", AnsiColor::Green),
             Grade::Grave => ("■", AnsiColor::Red),
         };
-        let style =
-            if coloured { Style::new().bold().fg_color(Some(colour.into())) } else { Style::new() };
+        let style = if colours == Colours::Shown {
+            Style::new().bold().fg_color(Some(colour.into()))
+        } else {
+            Style::new()
+        };
         let text = self.text.replace('\n', &format!("\n{:TEXT_COLUMN$}", ""));
         let line = format!("{style}{sign} salve{style:#}  {:<9} {text}", self.verb);
         line.trim_end().to_owned()
@@ -298,7 +317,9 @@ fn fallen(view: &IncidentView) -> &'static str {
     match view.subject().kind {
         SubjectKind::Server if view.incident().symptom().exit.is_none() => "ill",
         SubjectKind::Server => "crashed",
-        SubjectKind::Check if view.incident().symptom().exit == Some(Exit::Code(0)) => "reported",
+        SubjectKind::Check if view.incident().symptom().exit == Some(ProcessExit::Code(0)) => {
+            "reported"
+        }
         SubjectKind::Check | SubjectKind::Iteration => "red",
         SubjectKind::Tool | SubjectKind::Step => "failed",
     }
@@ -323,7 +344,7 @@ mod tests {
         let text = "All 3 repair attempts failed. ReferenceError: total is not defined in app.js";
         for width in [80, 60] {
             let line = TerminalLine::new(Grade::Grave, "exhausted", text);
-            let shown = line.fitted(Some(width)).show(false);
+            let shown = line.fitted(Some(width)).show(Colours::Plain);
             assert!(shown.lines().count() > 1, "{shown}");
             for line in shown.lines() {
                 assert!(line.chars().count() <= width, "{width}: {line}");
@@ -335,14 +356,20 @@ mod tests {
     #[test]
     fn nothing_in_a_line_is_obeyed_by_a_terminal_or_turns_its_direction() {
         let line = TerminalLine::new(Grade::News, "checking", "`a\u{1b}[2J\u{202e}b`");
-        assert_eq!(line.show(false), "▲ salve  checking  `a\\u{1b}[2J\\u{202e}b`");
+        assert_eq!(line.show(Colours::Plain), "▲ salve  checking  `a\\u{1b}[2J\\u{202e}b`");
     }
 
     #[test]
     fn a_line_has_its_columns_and_its_colour() {
         let line = TerminalLine::new(Grade::Grave, "needs you", "first\nsecond");
-        assert_eq!(line.show(false), "■ salve  needs you first\n                   second");
-        assert!(line.show(true).starts_with("\u{1b}[1m\u{1b}[31m■ salve\u{1b}[0m"));
-        assert_eq!(TerminalLine::new(Grade::News, "stopped", "").show(false), "▲ salve  stopped");
+        assert_eq!(
+            line.show(Colours::Plain),
+            "■ salve  needs you first\n                   second"
+        );
+        assert!(line.show(Colours::Shown).starts_with("\u{1b}[1m\u{1b}[31m■ salve\u{1b}[0m"));
+        assert_eq!(
+            TerminalLine::new(Grade::News, "stopped", "").show(Colours::Plain),
+            "▲ salve  stopped"
+        );
     }
 }

@@ -24,7 +24,7 @@ use salve_core::view::IncidentView;
 use self::facts::{GreenCheck, IncidentResult, PhaseFact, RunResult, UpFact, whole_ms};
 pub(in crate::cli) use self::fit::window_width;
 use self::lines::lines;
-pub(in crate::cli) use self::lines::{Grade, TerminalLine};
+pub(in crate::cli) use self::lines::{Colours, Grade, TerminalLine};
 pub(in crate::cli) use self::plea::AnswerWay;
 pub(in crate::cli) use self::progress::WorkProgress;
 use self::remarks::plain_line;
@@ -98,8 +98,7 @@ impl TerminalReporter<'_> {
         if self.out.global().quiet && line.grade != Grade::Grave {
             return;
         }
-        let coloured = std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        self.outlet.say(&line.clone().fitted(window_width()).show(coloured));
+        self.outlet.say(&line.clone().fitted(window_width()).show(Colours::on(&std::io::stderr())));
     }
 
     /// Takes an entry into its incident's view.
@@ -360,7 +359,6 @@ fn judged_line(proof: Proof, why: &Scrubbed) -> Option<TerminalLine> {
     }
 }
 
-/// Returns the word for a proof.
 fn proof_word(proof: Proof) -> &'static str {
     match proof {
         Proof::Proven => "proven",

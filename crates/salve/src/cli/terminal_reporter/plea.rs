@@ -4,7 +4,7 @@
 //! **Invariant:** no sentence stands twice in it.
 
 use salve_core::event::{PersonQuestion, SubjectKind};
-use salve_core::repair::{self, Ask, CooldownNotice, evidence_path};
+use salve_core::repair::{self, CooldownNotice, OpenQuestion, evidence_path};
 use salve_core::view::IncidentView;
 
 use super::lines::is_server;
@@ -97,12 +97,12 @@ fn without_repeats(lines: Vec<String>) -> Vec<String> {
 
 /// Tells whether a server is down and what is asked is only whether to try again: then an edit
 /// starts it.
-fn starts_with_an_edit(view: &IncidentView, ask: Option<&Ask>) -> bool {
+fn starts_with_an_edit(view: &IncidentView, ask: Option<&OpenQuestion>) -> bool {
     let has_ended = view.incident().symptom().exit.is_some();
     is_server(view) && has_ended && ask.is_some_and(|ask| tries_again(ask.question))
 }
 
-fn how_to_answer(view: &IncidentView, ask: &Ask, answers: AnswerWay) -> String {
+fn how_to_answer(view: &IncidentView, ask: &OpenQuestion, answers: AnswerWay) -> String {
     let id = format!("heal-{}", view.id().short());
     let keys = match answers {
         AnswerWay::Keys if is_server(view) => true,

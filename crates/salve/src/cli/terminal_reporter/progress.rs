@@ -10,7 +10,7 @@ use salve_core::hidden_char::is_hidden;
 use super::fit::window_width;
 use crate::process::{Outlet, WorkOutput, spawn_thread};
 
-/// How often the line is written anew; nothing shorter is shown at all.
+/// How often the line is rewritten; nothing shorter is shown at all.
 const TICK: Duration = Duration::from_secs(1);
 
 /// The line for one piece of work, until it is dropped.

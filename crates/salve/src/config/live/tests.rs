@@ -1,9 +1,9 @@
 use salve_core::event::Entry;
-use salve_core::scrub::Key;
+use salve_core::scrub::ScrubKey;
 use tempfile::TempDir;
 
 use super::*;
-use crate::config::{OnUnknown, PlaybookAuto};
+use crate::config::{PlaybookAuto, UnknownCommands};
 use crate::project::Project;
 use crate::store::Store;
 
@@ -33,7 +33,12 @@ impl Stage {
     fn try_live(&self) -> Result<LiveSettings<'_>, LiveError> {
         let project = Some(self.store.project().root().to_owned());
         let sources = Sources { project, ..Sources::default() };
-        LiveSettings::open(self.store.journal(), sources, Scrubber::new(Key::new([3; 32])), now())
+        LiveSettings::open(
+            self.store.journal(),
+            sources,
+            Scrubber::new(ScrubKey::new([3; 32])),
+            now(),
+        )
     }
 
     fn kinds(&self) -> Vec<String> {
@@ -177,7 +182,7 @@ fn of_a_mixed_change_the_stricter_part_holds_at_once() {
     assert_eq!(settings.recovery.require_human, ["curl *", "git push"]);
     assert_eq!(settings.recovery.cooldown_seconds, 60);
     assert_eq!(settings.recovery.max_auto_recoveries_per_run, 1);
-    assert_eq!(settings.recovery.on_unknown, OnUnknown::Deny);
+    assert_eq!(settings.recovery.on_unknown, UnknownCommands::Deny);
     assert_eq!(settings.playbook.auto, PlaybookAuto::None);
     assert_eq!(settings.auto_heal.vpn_script, None);
     assert_eq!(settings.auto_heal.clusters.keys().collect::<Vec<_>>(), ["stage"]);

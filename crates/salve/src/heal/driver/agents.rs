@@ -25,7 +25,7 @@ use super::busy::BusyRuns;
 use super::case::Case;
 use super::effects::EffectRunner;
 use crate::agent::{
-    Activity, AgentBounds, AgentEvent, AgentGround, EditReach, End, Ending, Profile, Task,
+    Activity, AgentBounds, AgentEvent, AgentGround, AgentTask, EditReach, End, Ending, Profile,
 };
 use crate::heal::agents::{
     AgentCall, AgentLaunch, Specialist, is_attended, no_price_words, trouble_words, words,
@@ -390,7 +390,7 @@ impl AgentRunner<'_, '_> {
     }
 
     /// Returns which agent is to do what: where the failure is a specialist's, that one.
-    fn task(&self) -> Result<Option<(Profile, Task)>, StoreError> {
+    fn task(&self) -> Result<Option<(Profile, AgentTask)>, StoreError> {
         let (Some(incident), Some(agents)) = (self.case.incident(), &self.base.agents) else {
             return Ok(None);
         };
@@ -404,7 +404,7 @@ impl AgentRunner<'_, '_> {
         let plan = specialist.map_or(&agents.plan, |specialist| &specialist.plan);
         let tier = self.base.terms.tiers.terms(incident.tier());
         let left = |resource| incident.ledger().left(resource);
-        let task = Task {
+        let task = AgentTask {
             agent: plan.name.clone(),
             prompt: self.subjects.brief(self.at, &brief),
             dir: self.base.project.root().to_path_buf(),

@@ -8,6 +8,7 @@ use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
 use salve_core::event::{Actor, Digest, Effect, Event, RemedyKind, Scope, Undo};
+use salve_core::id::Signature;
 use salve_core::incident::{DueEffect, Incident, Phase, Told, Trial, TrialReach};
 use salve_core::playbook::{Diagnosis, SetVariable};
 
@@ -248,8 +249,18 @@ impl Case {
         (applies && is_command && is_kept).then(|| self.snapshot(Scope::Attempt))?
     }
 
+    /// Tells whether a command was tried after which a failure shows that this incident has not seen.
+    ///
+    /// Two things may be broken at once: the command has mended the first then, and memory must not
+    /// call it a failed approach. What an agent or a patch changed may have caused the other failure.
+    pub(super) fn leads_to_another_failure(&self, signature: Signature) -> bool {
+        let is_command = self.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Command);
+        let has_seen = |incident: &Incident| incident.history().has_seen(signature);
+        is_command && !self.incident().is_some_and(has_seen)
+    }
+
     /// Takes in that what was tried did not help, so that it is not tried again, and that the
-    /// cause has to be looked into anew.
+    /// cause has to be looked into again.
     pub(super) fn did_not_help(&mut self) {
         self.work.insight = Insight::None;
         let digest = self.trial().map(|trial| trial.remedy.digest);

@@ -101,7 +101,7 @@ mod tests {
     use std::fs;
 
     use salve_core::check;
-    use salve_core::scrub::Key;
+    use salve_core::scrub::ScrubKey;
 
     use super::*;
 
@@ -115,7 +115,7 @@ mod tests {
         fs::write(root.join("bad.bin"), [0xff, 0xfe, 0]).unwrap();
         fs::write(root.join("m.py"), "one\ntwo\nthree\n").unwrap();
         std::os::unix::fs::symlink(root.join("../outside.py"), root.join("link.py")).unwrap();
-        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
         let reader = ContextReader { root: &root, dir: &root, scrubber: &scrubber };
         for hidden in ["../outside.py", "link.py", ".env.local", "bad.bin", "none.py", "."] {
             assert_eq!(reader.whole(hidden), None, "{hidden}");
@@ -132,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let root = dir.path().canonicalize().unwrap();
         fs::write(root.join("m.py"), "one\ntwo\nthree\n").unwrap();
-        let scrubber = Scrubber::new(Key::new([1; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([1; 32]));
         let reader = ContextReader { root: &root, dir: &root, scrubber: &scrubber };
         let results = check::read(output);
         assert_eq!(reader.places(&results).len(), 1, "{results:?}");

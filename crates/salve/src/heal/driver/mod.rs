@@ -18,6 +18,7 @@ mod busy;
 mod case;
 mod context;
 mod diagnosis;
+mod due_effect;
 mod effects;
 mod lessons;
 mod offers;
@@ -141,7 +142,7 @@ impl Driver<'_, '_> {
         match message {
             InboxMessage::Done { incident, effect, report, left } => {
                 match self.place_of(incident) {
-                    Some(at) => self.table.done(at, effect, report, left),
+                    Some(at) => self.table.due(at, effect).done(report, left),
                     None => Ok(()),
                 }
             }

@@ -3,7 +3,7 @@
 //! What the playbook prescribes, what the team proposes, what memory knows, the subject's own
 //! resorts and an agent's turn are offered to the incident; core says which of them comes first.
 
-use salve_core::event::{Digest, Event, IncidentEvent, Judgement, Mode, RemedyVerdict};
+use salve_core::event::{Digest, Event, IncidentEvent, Judgement, RemedyVerdict, RepairMode};
 use salve_core::incident::{Incident, choose};
 use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
@@ -141,7 +141,7 @@ impl Chooser<'_, '_> {
                 let known = remedies.known(&base.project, store, signature, scrubber)?;
                 offers.extend(remedies::beside(known, &diagnosis));
             }
-            if mode == Mode::Agent
+            if mode == RepairMode::Agent
                 && needs_thought(&diagnosis)
                 && is_of_use(base, self.case, self.subjects.agent_manner())?
             {

@@ -1,29 +1,23 @@
 //! The incidents of one run: what is written to them, and what follows from it.
 
 use std::collections::VecDeque;
-use std::time::{Instant, SystemTime};
+use std::time::Instant;
 
 use salve_core::event::{
-    Actor, Authority, Digest, Effect, EffectReport, Event, IncidentEvent, PersonOrder, Proof,
-    RemedyKind,
+    Actor, EffectReport, Event, IncidentEvent, PersonOrder, Proof, RemedyKind,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, IncidentMove};
-use salve_core::playbook::{Action, SetVariable};
-use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
 use super::agents::{AgentRunner, AgentStep};
 use super::aside::FollowUp;
 use super::case::Case;
-use super::effects::EffectRunner;
+use super::due_effect::DueEffectRun;
 use super::offers::Chooser;
 use super::{breakers, diagnosis, lessons, team};
 use crate::heal::agents::only_listener;
 use crate::heal::failure_log::FailureLog;
-use crate::heal::files::failed;
-use crate::heal::inbox::StateLeft;
-use crate::heal::remedies::RemedyWay;
 use crate::heal::run_base::RunBase;
 use crate::heal::run_environment::{EnvironmentChange, how_to_keep};
 use crate::heal::subject::{
@@ -87,7 +81,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
                 }
                 SubjectFact::OtherRemedies => self.cases[at].work.cures.clear(),
                 SubjectFact::Settled(by, note) => self.settle_questions(at, &by, &note)?,
-                SubjectFact::Due(effect) => self.run_effect(at, effect)?,
+                SubjectFact::Due(effect) => self.due(at, effect).run()?,
             }
         }
         Ok(any)
@@ -185,7 +179,7 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         diagnosis::is_known(base, &mut self.cases[at], || subjects.place(at, base))
     }
 
-    fn chooser(&mut self, at: usize) -> Chooser<'_, 'a> {
+    pub(super) fn chooser(&mut self, at: usize) -> Chooser<'_, 'a> {
         Chooser { base: self.base, case: &mut self.cases[at], subjects: self.subjects, at }
     }
 
@@ -243,7 +237,9 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         let SeenFailure { evidence, took, before, .. } = failure;
         let symptom = Box::new(evidence.symptom.clone());
         let case = &mut self.cases[at];
-        lessons::did_not_help(self.base, case)?;
+        if !case.leads_to_another_failure(evidence.symptom.signature) {
+            lessons::did_not_help(self.base, case)?;
+        }
         let tried = case.work.tried.as_ref().map(|tried| tried.symptom.signature);
         if tried.is_none_or(|tried| tried == evidence.symptom.signature) {
             // Another failure in its place means that the variables got past the first.
@@ -443,8 +439,13 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         Ok(Some(event).filter(|event| !(is_agents_turn(event) && self.has_other_agent(at))))
     }
 
+    /// Returns the work on an effect that is due, or that comes back.
+    pub(super) fn due(&mut self, at: usize, effect: DueEffect) -> DueEffectRun<'_, 'd, 'a> {
+        DueEffectRun { table: self, at, effect }
+    }
+
     /// Tells what an effect reports, however often others write meanwhile.
-    fn finish(
+    pub(super) fn finish(
         &mut self,
         at: usize,
         effect: DueEffect,
@@ -477,98 +478,6 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
         subjects.recorded(at, &mut context)
     }
 
-    /// Takes in what an effect on a thread of its own reports.
-    pub(super) fn done(
-        &mut self,
-        at: usize,
-        effect: DueEffect,
-        report: EffectReport,
-        left: Option<StateLeft>,
-    ) -> Result<(), StoreError> {
-        let case = &mut self.cases[at];
-        case.work.busy = case.work.busy.filter(|busy| *busy != effect);
-        if matches!(effect.what, Effect::Apply { .. } | Effect::TakeOver | Effect::RollBack(_)) {
-            case.work.written.until = Some(SystemTime::now());
-        }
-        let undoes = matches!(effect.what, Effect::RollBack(_))
-            || matches!(report, EffectReport::Failed { .. } | EffectReport::TimedOut);
-        // When everything ends nothing new is begun, only undone.
-        if case.effect() != Some(effect) || (self.is_ending && !undoes) {
-            return Ok(());
-        }
-        if let Some(left) = left {
-            self.effect_runner(at, effect).measured(&left)?;
-        }
-        self.finish(at, effect, report)
-    }
-
-    /// Does what an incident asks for.
-    fn run_effect(&mut self, at: usize, effect: DueEffect) -> Result<(), StoreError> {
-        self.cases[at].work.effect = Some(effect);
-        let report = match effect.what {
-            Effect::Apply { remedy, on } => return self.apply(at, effect, remedy, on),
-            Effect::Verify => {
-                let case = &mut self.cases[at];
-                let is_again =
-                    case.trial().is_some_and(|trial| trial.remedy.kind == RemedyKind::Retry);
-                case.work.reruns += u32::from(is_again);
-                let variables = &self.cases[at].work.environment;
-                self.subjects.set_variables(at, EnvironmentChange::Try(variables));
-                let (subjects, mut context) = self.split();
-                return subjects.verify(at, effect, &mut context);
-            }
-            Effect::VerifyInLayer => {
-                let (subjects, mut context) = self.split();
-                return subjects.verify_in_layer(at, effect, &mut context);
-            }
-            Effect::TakeOver => {
-                self.effect_runner(at, effect).take_over();
-                return Ok(());
-            }
-            Effect::Ask => EffectReport::Done,
-            Effect::Record => self.record(at)?,
-            Effect::Release => {
-                let (subjects, mut context) = self.split();
-                subjects.release(at, &mut context)
-            }
-            Effect::Snapshot => {
-                self.effect_runner(at, effect).snapshot();
-                return Ok(());
-            }
-            Effect::Measure => {
-                self.effect_runner(at, effect).measure();
-                return Ok(());
-            }
-            Effect::RollBack(scope) => {
-                self.effect_runner(at, effect).roll_back(scope);
-                return Ok(());
-            }
-        };
-        self.finish(at, effect, report)
-    }
-
-    /// Tells the journal which variables a remedy sets for the rest of the run.
-    fn set_environment(
-        &mut self,
-        at: usize,
-        effect: DueEffect,
-        action: &Action,
-    ) -> Result<(), StoreError> {
-        let variables: Vec<SetVariable> = action.variables().cloned().collect();
-        let case = &mut self.cases[at];
-        let Some(incident) = case.incident().map(Incident::id) else { return Ok(()) };
-        if variables.is_empty() || !self.subjects.takes_variables() {
-            return Ok(());
-        }
-        let scrubber = &self.base.writer.scrubber;
-        let told = variables.iter().map(|one| one.scrubbed(scrubber)).collect();
-        let set = IncidentEvent::EnvironmentSet { effect: effect.effect, variables: told };
-        self.base.writer.add(incident, Event::Incident(set))?;
-        case.drop_variables();
-        case.work.environment.extend(variables);
-        case.catch_up(self.base)
-    }
-
     /// Has the subject keep the variables that were found to help, and says how to make them stay.
     fn keep_environment(&mut self, at: usize, proof: Option<Proof>) {
         let case = &self.cases[at];
@@ -581,86 +490,6 @@ impl<'d, 'a> IncidentTable<'d, 'a> {
                 self.base.note(case.name(), &how_to_keep(variables));
             }
         }
-    }
-
-    fn effect_runner(&mut self, at: usize, effect: DueEffect) -> EffectRunner<'_, 'a> {
-        EffectRunner { base: self.base, case: &mut self.cases[at], effect }
-    }
-
-    /// Tells memory how the incident came out.
-    fn record(&mut self, at: usize) -> Result<EffectReport, StoreError> {
-        let credited = self.cases[at].incident().and_then(Incident::credit);
-        let digest = credited.map(|(remedy, _)| remedy.digest);
-        if let Some(digest) = digest.filter(|digest| self.cases[at].what(*digest).is_none()) {
-            self.chooser(at).recall_proposed(digest)?;
-        }
-        Ok(match lessons::record(self.base, &self.cases[at]) {
-            Ok(()) => EffectReport::Done,
-            Err(error) => failed(&self.base.writer.scrubber, &error),
-        })
-    }
-
-    /// Applies the remedy that hashes to `digest`, on somebody's word.
-    fn apply(
-        &mut self,
-        at: usize,
-        effect: DueEffect,
-        digest: Digest,
-        on: Authority,
-    ) -> Result<(), StoreError> {
-        let (subjects, mut context) = self.split();
-        let withdrawn = subjects.withdrawn(at, digest, &mut context)?;
-        self.settle()?;
-        let withdrawn = match withdrawn {
-            None if !self.base.writer.is_authorised(on)? => {
-                Some("its approval bears no seal that holds")
-            }
-            withdrawn => withdrawn,
-        };
-        if let Some(reason) = withdrawn {
-            return self.finish(at, effect, EffectReport::failed(Scrubbed::literal(reason)));
-        }
-        if self.cases[at].what(digest).is_none() {
-            // An earlier run of Salve chose it: looking again finds out what it would do.
-            self.chooser(at).recall(digest)?;
-        }
-        let case = &mut self.cases[at];
-        case.work.changed = false;
-        match case.what(digest) {
-            // An agent that listens is waited for, its marks come by the journal; where there is
-            // none, one is started.
-            Some(RemedyWay::Agent) => case.work.agents.instruct(None),
-            Some(RemedyWay::Instruction(words)) => case.work.agents.instruct(Some(words)),
-            Some(RemedyWay::Again | RemedyWay::SoftReset) => {
-                return self.finish(at, effect, EffectReport::Done);
-            }
-            Some(RemedyWay::HardReset) => {
-                let (subjects, mut context) = self.split();
-                let report = subjects.set_back(at, &mut context);
-                return self.finish(at, effect, report);
-            }
-            Some(RemedyWay::BySubject) => {
-                let (subjects, mut context) = self.split();
-                return subjects.apply(at, effect, digest, &mut context);
-            }
-            Some(
-                what @ (RemedyWay::Known { .. } | RemedyWay::Playbook(_) | RemedyWay::Patch(_)),
-            ) => {
-                if let RemedyWay::Known { .. } = what {
-                    self.base.remedies.count_auto();
-                }
-                if let RemedyWay::Playbook(action) = &what {
-                    self.set_environment(at, effect, action)?;
-                }
-                let place = self.subjects.place(at, self.base);
-                return self.effect_runner(at, effect).apply(what, on, place);
-            }
-            None => {
-                let reason = Scrubbed::literal("what it would do is no longer known");
-                return self.finish(at, effect, EffectReport::failed(reason));
-            }
-        }
-        self.tend_agent(at).map(drop)
     }
 }
 

@@ -40,7 +40,7 @@ enum Answers {
     Some,
 }
 
-/// Returns what is proposed for the present incident and was not tried in vain.
+/// Returns what is proposed for the present incident and was not tried without success.
 pub(super) fn proposed(base: &mut RunBase<'_>, case: &mut Case) -> Result<Vec<Offer>, StoreError> {
     let Some(seen) = case.seen() else { return Ok(Vec::new()) };
     let team = crate::team::read(base.writer.store)?;

@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use salve_core::check::CheckBrief;
 use salve_core::event::{
-    EffectReport, Entry, Event, Exit, IncidentEvent, IncidentOutcome, Limits, Mode, OnFailure,
-    Process, Proof, Repeat, Subject, SubjectKind,
+    EffectReport, Entry, Event, IncidentEvent, IncidentOutcome, OnFailure, Process, ProcessExit,
+    Proof, RepairMode, Repeat, ResourceLimits, Subject, SubjectKind,
 };
 use salve_core::fingerprint::FingerprintRules;
 use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::memory::{RememberedFailure, RememberedKind, RememberedRemedy};
 use salve_core::playbook::Diagnosis;
-use salve_core::scrub::{Key, Scrubbed, Scrubber};
+use salve_core::scrub::{ScrubKey, Scrubbed, Scrubber};
 use uuid::Uuid;
 
 use super::Case;
@@ -71,7 +71,7 @@ impl Scripted {
 
     fn fail(&self, verifies: Option<DueEffect>, context: &mut SubjectContext<'_, '_>) {
         let base = &*context.base;
-        let exit = Exit::Code(1);
+        let exit = ProcessExit::Code(1);
         let evidence = Evidence::of(WORDS, Some(&exit), base.rules, &base.writer.scrubber);
         let (took, before, waiter) = (Duration::ZERO, Vec::new(), None);
         context.failed(0, SeenFailure { evidence, took, before, verifies, waiter });
@@ -85,11 +85,11 @@ impl Subjects for Scripted {
 
     fn opening(&self, _: usize, base: &RunBase<'_>) -> OpeningTerms {
         let (kind, name) = (SubjectKind::Check, Scrubbed::literal("scripted"));
-        let limits = Limits { attempts: Some(4), ..Limits::default() };
+        let limits = ResourceLimits { attempts: Some(4), ..ResourceLimits::default() };
         OpeningTerms {
             subject: Subject { kind, name, repeat: Repeat::Safe },
             policy: base.terms.policy(limits),
-            left: Limits::default(),
+            left: ResourceLimits::default(),
         }
     }
 
@@ -174,13 +174,13 @@ impl Reporter for Mortal {
 }
 
 fn scrubber() -> Scrubber {
-    Scrubber::new(Key::new([1; 32]))
+    Scrubber::new(ScrubKey::new([1; 32]))
 }
 
 fn terms(config: &Config) -> RepairTerms {
     RepairTerms {
         person: Scrubbed::literal("ada"),
-        mode: Mode::Legacy,
+        mode: RepairMode::Legacy,
         engage: Duration::ZERO,
         write: Duration::ZERO,
         max_files: 8,
@@ -259,7 +259,7 @@ fn care_on(
 fn teach(project: &Project) {
     let store = Store::open(project).unwrap();
     let found =
-        Evidence::of(WORDS, Some(&Exit::Code(1)), FingerprintRules::built_in(), &scrubber());
+        Evidence::of(WORDS, Some(&ProcessExit::Code(1)), FingerprintRules::built_in(), &scrubber());
     let failure = RememberedFailure::new(&found.fingerprint, &scrubber());
     let remedy = RememberedRemedy { kind: RememberedKind::Patch, text: Scrubbed::literal(PATCH) };
     let by = Scrubbed::literal("ada");

@@ -24,7 +24,7 @@ fn lines_that_are_missing_are_added_and_what_others_wrote_stays() {
 }
 
 #[test]
-fn a_state_that_is_no_object_is_begun_anew_and_a_link_is_not_followed() {
+fn a_state_that_is_no_object_is_started_over_and_a_link_is_not_followed() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.json");
     fs::write(&path, "[1]").unwrap();

@@ -120,7 +120,7 @@ fn a_proposal_that_is_replaced_while_it_is_read_is_read_whole() {
                 FoundProposal::Proposal(one) => {
                     assert!(one.recovery().command().starts_with("npm ci"))
                 }
-                FoundProposal::Refused(Refused::Restless) => {}
+                FoundProposal::Refused(RecoveryFileRefused::Restless) => {}
                 other => panic!("{other:?}"),
             }
         }

@@ -5,13 +5,13 @@ use std::path::Path;
 
 use salve_core::playbook::HeapRoom;
 
-use super::Ask;
+use super::FailedSubject;
 
 /// The option that says how large Node's heap may be; V8 takes both spellings.
 const OPTIONS: [&str; 2] = ["--max-old-space-size", "--max_old_space_size"];
 
 /// Looks at the memory to spare, if the failure is about Node's heap.
-pub(super) fn room(ask: &Ask<'_>, output: &str) -> Option<HeapRoom> {
+pub(super) fn room(ask: &FailedSubject<'_>, output: &str) -> Option<HeapRoom> {
     let speaks = ["heap out of memory", "heap limit", "ERR_WORKER_OUT_OF_MEMORY"];
     if !speaks.iter().any(|words| output.contains(words)) {
         return None;

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use super::super::Ask;
+use super::super::FailedSubject;
 use super::nearest;
 use crate::files::{FileKind, read_bytes};
 use crate::process::tree::{self, Stat};
@@ -46,7 +46,7 @@ const PLAIN: &[&str] = &[
 
 /// Returns whether a process runs something of the project: its executable is inside, one of its
 /// words is a file of the project, or it has the name of what the subject's command starts.
-pub(super) fn is_own(ask: &Ask<'_>, stat: &Stat, cwd: &Path) -> bool {
+pub(super) fn is_own(ask: &FailedSubject<'_>, stat: &Stat, cwd: &Path) -> bool {
     let inside = |path: &Path| path.canonicalize().is_ok_and(|path| path.starts_with(ask.root));
     let exe = fs::read_link(format!("/proc/{}/exe", stat.pid));
     if exe.is_ok_and(|exe| exe.starts_with(ask.root)) {
@@ -75,7 +75,7 @@ fn base(word: &str) -> &str {
 }
 
 /// Returns the telling words of the subject's command, and of the script that it runs.
-fn names(ask: &Ask<'_>) -> BTreeSet<String> {
+fn names(ask: &FailedSubject<'_>) -> BTreeSet<String> {
     let manifest = nearest(ask, "package.json").map(|dir| dir.join("package.json"));
     let manifest = manifest.and_then(|file| read_bytes(&file, FileKind::Document).ok());
     let manifest: Option<Value> = manifest.and_then(|text| serde_json::from_slice(&text).ok());
@@ -111,7 +111,8 @@ mod tests {
         fs::write(dir.path().join("package.json"), manifest).unwrap();
         let root = dir.path();
         let sandbox = &crate::sandbox::tests::usual();
-        let ask = Ask { root, dir: root, command: "npm run dev", env: &[], run: None, sandbox };
+        let ask =
+            FailedSubject { root, dir: root, command: "npm run dev", env: &[], run: None, sandbox };
         assert_eq!(names(&ask), BTreeSet::from(["api.js".to_owned()]));
     }
 }

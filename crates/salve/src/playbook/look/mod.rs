@@ -24,7 +24,7 @@ use salve_core::playbook::{
 
 pub(super) use git::is_tracked;
 
-use super::{Ask, SETS_CI};
+use super::{FailedSubject, SETS_CI};
 use crate::files::{FileKind, read_text};
 
 /// Files that show what belongs into a `.env`.
@@ -35,7 +35,7 @@ const COMPOSE: &[&str] =
     &["compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"];
 
 /// Looks at the project and at the things that the failure speaks of.
-pub fn look(ask: &Ask<'_>, seen: &ObservedFailure<'_>) -> ProjectFacts {
+pub fn look(ask: &FailedSubject<'_>, seen: &ObservedFailure<'_>) -> ProjectFacts {
     let clues = Playbook::built_in().clues(seen);
     let expected_port = expected_port(ask);
     let mut node = node::project(ask, &clues);
@@ -107,7 +107,7 @@ pub(super) fn relative(root: &Path, path: &Path) -> Option<String> {
 }
 
 /// Returns the nearest directory from the subject's up to the root that has the file.
-fn nearest(ask: &Ask<'_>, file: &str) -> Option<PathBuf> {
+fn nearest(ask: &FailedSubject<'_>, file: &str) -> Option<PathBuf> {
     let inside = ask.dir.ancestors().take_while(|dir| dir.starts_with(ask.root));
     inside.map(Path::to_path_buf).find(|dir| dir.join(file).exists())
 }
@@ -126,7 +126,7 @@ pub(super) fn name_of(uid: u32) -> String {
 }
 
 /// Returns the port that the subject would use: from its command, its environment, its framework.
-pub fn expected_port(ask: &Ask<'_>) -> Option<u16> {
+pub fn expected_port(ask: &FailedSubject<'_>) -> Option<u16> {
     let words: Vec<&str> = ask.command.split_whitespace().collect();
     let flags = ["--port", "-p", "-P", "--bind", "-b", "--listen"];
     for (at, word) in words.iter().enumerate() {
@@ -151,7 +151,7 @@ pub fn expected_port(ask: &Ask<'_>) -> Option<u16> {
     digits.or(own).or_else(known)
 }
 
-fn manifests(ask: &Ask<'_>) -> BTreeSet<Manifest> {
+fn manifests(ask: &FailedSubject<'_>) -> BTreeSet<Manifest> {
     let rows = [
         ("Cargo.toml", Manifest::Cargo),
         ("Cargo.lock", Manifest::CargoLock),
@@ -180,7 +180,7 @@ fn manifests(ask: &Ask<'_>) -> BTreeSet<Manifest> {
 }
 
 /// Reads which service publishes which port; by lines, since only names and numbers are wanted.
-fn compose(ask: &Ask<'_>) -> Option<Compose> {
+fn compose(ask: &FailedSubject<'_>) -> Option<Compose> {
     let (dir, file) = COMPOSE.iter().find_map(|file| Some((nearest(ask, file)?, *file)))?;
     let text = read_text(&dir.join(file), FileKind::Settings).ok()?;
     let mut services = BTreeMap::new();
@@ -205,7 +205,7 @@ fn compose(ask: &Ask<'_>) -> Option<Compose> {
 
 /// Returns the room on the file system of a path that the failure names; where it names none, on
 /// the fullest of those that a program usually writes to.
-fn disk(ask: &Ask<'_>, clues: &Clues) -> Option<Disk> {
+fn disk(ask: &FailedSubject<'_>, clues: &Clues) -> Option<Disk> {
     let named = clues.paths.iter().map(|name| ask.dir.join(name)).filter_map(|path| {
         let existing = path.ancestors().find(|place| place.exists())?;
         room(existing).map(|disk| Disk { named: true, ..disk })

@@ -9,7 +9,7 @@ use salve_core::playbook::{
 };
 use serde_json::Value;
 
-use super::super::Ask;
+use super::super::FailedSubject;
 use super::{find, nearest, relative};
 use crate::files::{FileKind, read_bytes, read_text};
 
@@ -21,7 +21,7 @@ const GROUPS: &[&str] =
 const ELSEWHERE: &[&str] = &["--prefix", "-C", "--dir", "--cwd", "cd"];
 
 /// Reads the project that the subject belongs to.
-pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
+pub(super) fn project(ask: &FailedSubject<'_>, clues: &Clues) -> Option<NodeProject> {
     let dir = home(ask, clues)?;
     let manifest = json(&dir.join("package.json")).unwrap_or_default();
     let (top, lockfiles) = lockfiles(ask, &dir);
@@ -59,7 +59,7 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues) -> Option<NodeProject> {
 
 /// Returns the directory of the package in question: that of the file which imports what is
 /// missing, else the one that the command names, else the nearest to where the subject runs.
-fn home(ask: &Ask<'_>, clues: &Clues) -> Option<PathBuf> {
+fn home(ask: &FailedSubject<'_>, clues: &Clues) -> Option<PathBuf> {
     let own = |path: &&Path| {
         let foreign = path.components().any(|part| part.as_os_str() == "node_modules");
         path.starts_with(ask.root) && !foreign && path.is_file()
@@ -79,7 +79,7 @@ fn home(ask: &Ask<'_>, clues: &Clues) -> Option<PathBuf> {
 
 /// Returns what is known of the packages that the failure names.
 pub(super) fn packages(
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     node: &NodeProject,
     clues: &Clues,
 ) -> BTreeMap<String, PackageState> {
@@ -136,7 +136,7 @@ fn has_packages(dir: &Path) -> bool {
 }
 
 /// Returns where installing happens, and the lockfiles there.
-fn lockfiles(ask: &Ask<'_>, dir: &Path) -> (PathBuf, Vec<String>) {
+fn lockfiles(ask: &FailedSubject<'_>, dir: &Path) -> (PathBuf, Vec<String>) {
     let all = NodeManager::ALL.iter().flat_map(|manager| &manager.words().lockfiles);
     let all: BTreeSet<&String> = all.collect();
     let inside = dir.ancestors().take_while(|dir| dir.starts_with(ask.root));

@@ -7,7 +7,7 @@ use std::path::{Component, Path, PathBuf};
 
 use salve_core::playbook::{PathKind, PathState, UnfitScript};
 
-use super::super::Ask;
+use super::super::FailedSubject;
 use super::{find, git, name_of, procs, relative};
 
 /// Endings that an import leaves out.
@@ -15,7 +15,7 @@ const ENDINGS: &[&str] =
     &["", ".js", ".ts", ".tsx", ".jsx", ".mjs", ".cjs", ".json", "/index.js", "/index.ts"];
 
 /// Returns what is at the path, as the failure names it.
-pub(super) fn state(ask: &Ask<'_>, name: &str) -> PathState {
+pub(super) fn state(ask: &FailedSubject<'_>, name: &str) -> PathState {
     let named = Path::new(name.strip_prefix("file://").unwrap_or(name));
     let mut path = plain(&ask.dir.join(named));
     if fs::symlink_metadata(&path).is_err() {

@@ -8,7 +8,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use salve_core::event::Process;
 use salve_core::playbook::{LivingProcess, LockHold, PortState, SalveMark};
 
-use super::super::Ask;
+use super::super::FailedSubject;
 use super::{kin, name_of};
 use crate::files::{FileKind, read_text};
 use crate::probe;
@@ -54,7 +54,7 @@ const REAPERS: &[&str] = &[
 const LETTING_GO: (u32, Duration) = (15, Duration::from_millis(100));
 
 /// Returns who holds a port; one that is no orphan is given a moment, for it may be about to end.
-pub(super) fn port(ask: &Ask<'_>, port: u16) -> PortState {
+pub(super) fn port(ask: &FailedSubject<'_>, port: u16) -> PortState {
     let (times, pause) = LETTING_GO;
     for _ in 0..times {
         match state(ask, port) {
@@ -67,7 +67,7 @@ pub(super) fn port(ask: &Ask<'_>, port: u16) -> PortState {
     state(ask, port)
 }
 
-fn state(ask: &Ask<'_>, port: u16) -> PortState {
+fn state(ask: &FailedSubject<'_>, port: u16) -> PortState {
     if let Some(found) = probe::holder(port) {
         return holder(ask, found.pid).map_or(PortState::Free, PortState::Held);
     }
@@ -81,7 +81,7 @@ fn state(ask: &Ask<'_>, port: u16) -> PortState {
 }
 
 /// Returns what is known of a living process.
-pub(in super::super) fn holder(ask: &Ask<'_>, pid: u32) -> Option<LivingProcess> {
+pub(in super::super) fn holder(ask: &FailedSubject<'_>, pid: u32) -> Option<LivingProcess> {
     let stat = tree::stat(pid).filter(|stat| !stat.is_dead)?;
     let found = tree::found(&stat)?;
     let inside = is_inside(ask.root, &found.cwd);
@@ -113,7 +113,7 @@ fn is_inside(root: &Path, dir: &Path) -> bool {
     dir.starts_with(root) && !is_siblings()
 }
 
-fn mark(ask: &Ask<'_>, pid: u32) -> SalveMark {
+fn mark(ask: &FailedSubject<'_>, pid: u32) -> SalveMark {
     let text = |name| tree::variable(pid, name).and_then(|value| String::from_utf8(value).ok());
     let Some(run) = text(RUN_MARK) else { return SalveMark::None };
     let server = text(SERVER_MARK).unwrap_or_default();
@@ -135,7 +135,7 @@ fn mark(ask: &Ask<'_>, pid: u32) -> SalveMark {
 
 /// Returns the process with its elders of the same session that work in the project, the eldest
 /// first, and with all that descends from them.
-fn family(ask: &Ask<'_>, stat: &Stat) -> Vec<Stat> {
+fn family(ask: &FailedSubject<'_>, stat: &Stat) -> Vec<Stat> {
     let ours = ancestors(std::process::id());
     let mut eldest = *stat;
     while let Some(parent) = tree::stat(eldest.parent).filter(|parent| parent.pid > 1) {
@@ -218,7 +218,7 @@ fn is_named(line: &str, program: &str) -> bool {
 }
 
 /// Returns what is known of a file that serves as a lock or holds a process id.
-pub(in super::super) fn hold(ask: &Ask<'_>, path: &Path) -> LockHold {
+pub(in super::super) fn hold(ask: &FailedSubject<'_>, path: &Path) -> LockHold {
     let Ok(meta) = fs::symlink_metadata(path) else { return LockHold::default() };
     let written = u64::try_from(meta.mtime()).unwrap_or(0);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_secs());
@@ -267,7 +267,7 @@ fn is_writer(pid: u32, written: u64) -> bool {
 ///
 /// A daemon may work in `/` and call itself anything, so only one that works elsewhere, runs
 /// nothing of the project and is not called like the file is taken for another.
-fn is_another(ask: &Ask<'_>, pid: u32, path: &Path) -> bool {
+fn is_another(ask: &FailedSubject<'_>, pid: u32, path: &Path) -> bool {
     let Some(stat) = tree::stat(pid) else { return false };
     let Some(cwd) = tree::cwd(pid) else { return false };
     if cwd.starts_with(ask.root) || cwd == Path::new("/") || kin::is_own(ask, &stat, &cwd) {

@@ -8,7 +8,7 @@ use salve_core::playbook::{Clues, Drift, PythonManager, PythonProject, Venv};
 
 mod records;
 
-use super::super::Ask;
+use super::super::FailedSubject;
 use super::{find, git, nearest, relative};
 use crate::files::{FileKind, read_start, read_text};
 use crate::process::{asking_command, machine_program};
@@ -27,7 +27,11 @@ const SIGNS: &[&str] = &[
 ];
 
 /// Reads the project that the subject belongs to.
-pub(super) fn project(ask: &Ask<'_>, clues: &Clues, output: &str) -> Option<PythonProject> {
+pub(super) fn project(
+    ask: &FailedSubject<'_>,
+    clues: &Clues,
+    output: &str,
+) -> Option<PythonProject> {
     let dir = SIGNS.iter().find_map(|file| nearest(ask, file))?;
     let has = |file: &str| dir.join(file).is_file();
     let (manager, lock) = [
@@ -79,7 +83,7 @@ pub(super) fn project(ask: &Ask<'_>, clues: &Clues, output: &str) -> Option<Pyth
 
 /// Returns the distributions whose version in the environment is not the one that the lockfile or
 /// the requirements ask for.
-fn drift(ask: &Ask<'_>, dir: &Path, venv: &Venv) -> Vec<Drift> {
+fn drift(ask: &FailedSubject<'_>, dir: &Path, venv: &Venv) -> Vec<Drift> {
     let wanted = pinned(dir);
     if wanted.is_empty() {
         return Vec::new();
@@ -127,7 +131,11 @@ fn pinned(dir: &Path) -> BTreeMap<String, String> {
 }
 
 /// Returns the programs that the failure names and that the environment has.
-pub(super) fn programs(ask: &Ask<'_>, python: &PythonProject, clues: &Clues) -> BTreeSet<String> {
+pub(super) fn programs(
+    ask: &FailedSubject<'_>,
+    python: &PythonProject,
+    clues: &Clues,
+) -> BTreeSet<String> {
     let Some(venv) = &python.venv else { return BTreeSet::new() };
     let bin = ask.root.join(&venv.path).join("bin");
     let has = |name: &&String| !name.contains('/') && bin.join(name).exists();
@@ -138,7 +146,7 @@ pub(super) fn programs(ask: &Ask<'_>, python: &PythonProject, clues: &Clues) -> 
 const SEARCHED: (usize, usize) = (2_000, 8);
 
 /// Returns the directories of compiled files in the project, if the failure may be about them.
-pub(super) fn bytecode(ask: &Ask<'_>, output: &str) -> Vec<String> {
+pub(super) fn bytecode(ask: &FailedSubject<'_>, output: &str) -> Vec<String> {
     let speaks = ["marshal", "magic number", "EOF read", "has this __file__ attribute"]
         .iter()
         .any(|word| output.contains(word));
@@ -171,7 +179,11 @@ fn is_foreign(dir: &Path) -> bool {
 const RECORDS: usize = 1_000;
 
 /// Returns which of the modules that the failure names the environment has.
-pub(super) fn installed(ask: &Ask<'_>, python: &PythonProject, clues: &Clues) -> BTreeSet<String> {
+pub(super) fn installed(
+    ask: &FailedSubject<'_>,
+    python: &PythonProject,
+    clues: &Clues,
+) -> BTreeSet<String> {
     let Some(venv) = &python.venv else { return BTreeSet::new() };
     let packages: Vec<PathBuf> = site_packages(&ask.root.join(&venv.path)).collect();
     let has = |module: &&String| {
@@ -203,7 +215,7 @@ fn is_lost(packages: &Path, module: &str) -> bool {
 }
 
 /// Returns the environment that the command or the failure names, else the usual one.
-fn venv(ask: &Ask<'_>, dir: &Path, clues: &Clues, output: &str) -> Option<Venv> {
+fn venv(ask: &FailedSubject<'_>, dir: &Path, clues: &Clues, output: &str) -> Option<Venv> {
     let words = ask
         .command
         .split([' ', '\'', '"', ';', '&'])
@@ -312,7 +324,7 @@ fn short(version: &str) -> String {
 }
 
 /// Returns an interpreter outside every environment, the environment's own version first.
-fn interpreter(ask: &Ask<'_>, venv: Option<&Venv>) -> Option<(String, String)> {
+fn interpreter(ask: &FailedSubject<'_>, venv: Option<&Venv>) -> Option<(String, String)> {
     let had = venv.and_then(|venv| version_kept(&ask.root.join(&venv.path)));
     let had = had.map(|version| short(&version));
     let names = had.map(|minor| format!("python{minor}")).into_iter();

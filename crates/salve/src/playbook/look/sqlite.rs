@@ -4,7 +4,7 @@ use std::fs;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use super::super::Ask;
+use super::super::FailedSubject;
 use super::{git, relative};
 use crate::files::{FileKind, Links, open_regular, read_text};
 
@@ -24,7 +24,7 @@ const DIRECTORIES: usize = 200;
 
 /// Returns the database that the project's own settings name, if it is the only one, lies inside
 /// the project and is not tracked by git; nothing if the environment names another.
-pub(super) fn local(ask: &Ask<'_>, output: &str) -> Option<String> {
+pub(super) fn local(ask: &FailedSubject<'_>, output: &str) -> Option<String> {
     let speaks = ["no such table", "no such column", "igrations are pending", "not up to date"];
     if !speaks.iter().any(|words| output.contains(words)) {
         return None;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::super::Ask;
+use super::super::FailedSubject;
 use super::git;
 use crate::files::{FileKind, read_text};
 
@@ -64,7 +64,11 @@ const CODE: &[&str] =
 
 /// Returns the names that the example or the code wants and that nothing sets, if the failure
 /// speaks of a variable or of an environment file at all.
-pub(super) fn unset(ask: &Ask<'_>, output: &str, example: &BTreeSet<String>) -> Vec<String> {
+pub(super) fn unset(
+    ask: &FailedSubject<'_>,
+    output: &str,
+    example: &BTreeSet<String>,
+) -> Vec<String> {
     let small = output.to_ascii_lowercase();
     let speaks = ["environ", ".env", "env var", "variable", "not set", "keyerror", "missing"];
     if !speaks.iter().any(|word| small.contains(word)) {
@@ -81,7 +85,7 @@ pub(super) fn unset(ask: &Ask<'_>, output: &str, example: &BTreeSet<String>) -> 
 /// Returns those of the variables that a failure names which the example or the code wants and
 /// nothing sets.
 pub(super) fn wanted(
-    ask: &Ask<'_>,
+    ask: &FailedSubject<'_>,
     named: &BTreeSet<String>,
     example: &BTreeSet<String>,
 ) -> BTreeSet<String> {
@@ -94,7 +98,7 @@ pub(super) fn wanted(
 }
 
 /// Returns the variables that neither the subject's environment nor its `.env` sets.
-fn without_set(ask: &Ask<'_>, mut names: BTreeSet<String>) -> BTreeSet<String> {
+fn without_set(ask: &FailedSubject<'_>, mut names: BTreeSet<String>) -> BTreeSet<String> {
     let own = read_text(&ask.dir.join(".env"), FileKind::Settings).unwrap_or_default();
     let set: BTreeSet<&str> = own.lines().filter_map(name_of).collect();
     names.retain(|name| {

@@ -241,10 +241,10 @@ mod tests {
     use std::fs;
     use std::sync::mpsc;
 
-    use salve_core::scrub::Key;
+    use salve_core::scrub::ScrubKey;
 
     use super::*;
-    use crate::process::capture::{Outlet, OutputStyle, Side};
+    use crate::process::capture::{Outlet, OutputSide, OutputStyle};
 
     fn capture() -> Arc<Capture> {
         Arc::new(Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain))
@@ -254,7 +254,7 @@ mod tests {
         let (tell, told) = mpsc::channel();
         let complain = move |_: &str, error| drop(tell.send(error));
         let servers = vec![("web".to_owned(), capture.clone())];
-        let scrubber = Scrubber::new(Key::new([7; 32]));
+        let scrubber = Scrubber::new(ScrubKey::new([7; 32]));
         (Logs::start(dir.to_owned(), servers, scrubber, complain).unwrap(), told)
     }
 
@@ -264,9 +264,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let capture = capture();
         let (logs, _) = start(home.path(), &capture);
-        capture.keep(Side::Out, b"ready\nPASSWORD=hunter2-Zq81\npro");
-        capture.keep(Side::Err, b"oops\n");
-        capture.keep(Side::Out, b"mpt");
+        capture.keep(OutputSide::Out, b"ready\nPASSWORD=hunter2-Zq81\npro");
+        capture.keep(OutputSide::Err, b"oops\n");
+        capture.keep(OutputSide::Out, b"mpt");
         drop(logs);
         let text = fs::read_to_string(home.path().join("web.log")).unwrap();
         assert!(text.starts_with("ready\nPASSWORD=[secret:"), "{text}");
@@ -279,9 +279,9 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let capture = capture();
         let flood = b"one line of many in a flood\n".repeat(100_000);
-        capture.keep(Side::Out, &flood);
+        capture.keep(OutputSide::Out, &flood);
         let (logs, _) = start(home.path(), &capture);
-        capture.keep(Side::Out, b"after\n");
+        capture.keep(OutputSide::Out, b"after\n");
         drop(logs);
         let text = fs::read_to_string(home.path().join("web.log")).unwrap();
         let mut lines = text.lines();
@@ -320,9 +320,9 @@ mod tests {
         fs::write(&file, "").unwrap();
         let capture = capture();
         let (logs, told) = start(&file, &capture);
-        capture.keep(Side::Out, b"one\n");
+        capture.keep(OutputSide::Out, b"one\n");
         told.recv_timeout(Duration::from_secs(60)).unwrap();
-        capture.keep(Side::Out, b"two\n");
+        capture.keep(OutputSide::Out, b"two\n");
         drop(logs);
         assert!(told.try_recv().is_err());
     }

@@ -17,7 +17,7 @@ pub use log::{Logs, OLDER, older};
 pub use outlet::Outlet;
 pub(super) use pump::{OutputPipe, Passed, Pump};
 use salve_core::server::{LocalUrl, UrlFinder};
-pub use tail::Side;
+pub use tail::OutputSide;
 pub use work_output::WorkOutput;
 
 use self::tail::{LONGEST, Tail};
@@ -92,14 +92,14 @@ impl Capture {
         {
             let mut tail = lock(&self.tail);
             tail.close_lines();
-            tail.push(Side::Out, began.as_bytes());
+            tail.push(OutputSide::Out, began.as_bytes());
             tail.mark_start();
         }
         *lock(&self.finder) = UrlFinder::default();
     }
 
     /// Keeps what was read.
-    fn keep(&self, side: Side, bytes: &[u8]) {
+    fn keep(&self, side: OutputSide, bytes: &[u8]) {
         lock(&self.tail).push(side, bytes);
         if let Some(bell) = self.bell.get() {
             bell.ring();
@@ -113,12 +113,12 @@ impl Capture {
     /// Keeps and passes on a line that did not come through a pipe of the process's own, among what
     /// it complains of.
     pub(crate) fn take_in(&self, line: &[u8]) {
-        self.keep(Side::Err, line);
-        self.outlet.write(Side::Err, line);
+        self.keep(OutputSide::Err, line);
+        self.outlet.write(OutputSide::Err, line);
     }
 
     /// Passes on what was read; `open` holds a prefixed line until it ends.
-    fn pass(&self, side: Side, bytes: &[u8], open: &mut Vec<u8>) {
+    fn pass(&self, side: OutputSide, bytes: &[u8], open: &mut Vec<u8>) {
         match &self.look {
             OutputStyle::Plain => self.outlet.write(side, bytes),
             OutputStyle::Prefixed(prefix) => {
@@ -129,7 +129,7 @@ impl Capture {
     }
 
     /// Passes on a line that will not end any more.
-    fn pass_rest(&self, side: Side, open: &mut Vec<u8>) {
+    fn pass_rest(&self, side: OutputSide, open: &mut Vec<u8>) {
         if !open.is_empty() {
             self.pass(side, b"\n", open);
         }

@@ -10,7 +10,7 @@ use std::sync::{Mutex, MutexGuard};
 use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-use super::tail::Side;
+use super::tail::OutputSide;
 use crate::process::lock;
 
 /// Two outputs shared by all servers.
@@ -69,7 +69,7 @@ impl Outlet {
     }
 
     /// Writes all of `bytes` to one side, waiting as long as its reader does.
-    pub fn write(&self, side: Side, bytes: &[u8]) {
+    pub fn write(&self, side: OutputSide, bytes: &[u8]) {
         let status = self.lift_status();
         {
             let mut sink = lock(&self.sinks[side as usize]);
@@ -113,7 +113,7 @@ impl Outlet {
 
     /// Writes to standard error what is no part of what was said.
     fn draw(&self, text: &str) {
-        let mut sink = lock(&self.sinks[Side::Err as usize]);
+        let mut sink = lock(&self.sinks[OutputSide::Err as usize]);
         if let Sink::Open(fd) = &*sink
             && write_all(fd, text.as_bytes()).is_err()
         {
@@ -125,19 +125,19 @@ impl Outlet {
     pub fn say(&self, line: &str) {
         let status = self.lift_status();
         {
-            let mut sink = lock(&self.sinks[Side::Err as usize]);
-            let is_open = |side: Side| self.mid_line[side as usize].load(Ordering::Relaxed);
-            let broken = is_open(Side::Err) || self.is_one && is_open(Side::Out);
+            let mut sink = lock(&self.sinks[OutputSide::Err as usize]);
+            let is_open = |side: OutputSide| self.mid_line[side as usize].load(Ordering::Relaxed);
+            let broken = is_open(OutputSide::Err) || self.is_one && is_open(OutputSide::Out);
             let before = if broken { "\n" } else { "" };
-            self.put(&mut sink, Side::Err, format!("{before}{line}\n").as_bytes());
+            self.put(&mut sink, OutputSide::Err, format!("{before}{line}\n").as_bytes());
             if self.is_one {
-                self.mid_line[Side::Out as usize].store(false, Ordering::Relaxed);
+                self.mid_line[OutputSide::Out as usize].store(false, Ordering::Relaxed);
             }
         }
         self.lower_status(status);
     }
 
-    fn put(&self, sink: &mut Sink, side: Side, bytes: &[u8]) {
+    fn put(&self, sink: &mut Sink, side: OutputSide, bytes: &[u8]) {
         let Sink::Open(fd) = sink else { return };
         let Some(last) = bytes.last() else { return };
         match write_all(fd, bytes) {
@@ -177,9 +177,9 @@ mod tests {
     fn a_line_of_salves_own_begins_a_line() {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let outlet = Outlet::new(Some(writer.try_clone().unwrap().into()), Some(writer.into()));
-        outlet.write(Side::Out, b"50 %");
+        outlet.write(OutputSide::Out, b"50 %");
         outlet.say("crashed");
-        outlet.write(Side::Err, b"fine\n");
+        outlet.write(OutputSide::Err, b"fine\n");
         outlet.say("healed");
         drop(outlet);
         let mut text = String::new();
@@ -192,10 +192,10 @@ mod tests {
         let (mut reader, writer) = std::io::pipe().unwrap();
         let outlet = Outlet::new(Some(writer.try_clone().unwrap().into()), Some(writer.into()));
         outlet.show_status("0:01");
-        outlet.write(Side::Out, b"one\n");
-        outlet.write(Side::Out, b"50 %");
+        outlet.write(OutputSide::Out, b"one\n");
+        outlet.write(OutputSide::Out, b"50 %");
         outlet.show_status("0:02");
-        outlet.write(Side::Out, b"\n");
+        outlet.write(OutputSide::Out, b"\n");
         outlet.say("healed");
         outlet.show_status("");
         outlet.say("done");
@@ -213,9 +213,9 @@ mod tests {
         let (mut heard, err) = std::io::pipe().unwrap();
         let outlet = Outlet::new(Some(out.into()), Some(err.into()));
         drop(reader);
-        outlet.write(Side::Out, b"lost");
-        outlet.write(Side::Out, b"lost");
-        outlet.write(Side::Err, b"heard");
+        outlet.write(OutputSide::Out, b"lost");
+        outlet.write(OutputSide::Out, b"lost");
+        outlet.write(OutputSide::Err, b"heard");
         drop(outlet);
         let mut text = String::new();
         heard.read_to_string(&mut text).unwrap();

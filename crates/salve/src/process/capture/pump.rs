@@ -16,7 +16,7 @@ use rustix::event::{EventfdFlags, epoll, eventfd};
 use rustix::io::Errno;
 
 use super::Capture;
-use super::tail::Side;
+use super::tail::OutputSide;
 use crate::process::{lock, thread};
 
 /// How much is read at once.
@@ -29,7 +29,7 @@ const WAKE: u64 = u64::MAX;
 /// The read end of one output of one process.
 pub(in crate::process) struct OutputPipe {
     fd: OwnedFd,
-    side: Side,
+    side: OutputSide,
     capture: Arc<Capture>,
     /// What was read and kept but not passed on yet; held while reading, so that the order stays.
     waiting: Mutex<Vec<u8>>,
@@ -75,7 +75,7 @@ impl OutputPipe {
     /// Returns a stream of `fd`, which must not block.
     pub(in crate::process) fn new(
         fd: OwnedFd,
-        side: Side,
+        side: OutputSide,
         capture: Arc<Capture>,
     ) -> Arc<OutputPipe> {
         let (waiting, open, passed) = Default::default();

@@ -9,7 +9,7 @@ pub(super) const LONGEST: usize = 16 << 10;
 
 /// Which of its two outputs a process wrote to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Side {
+pub enum OutputSide {
     /// Standard output, or a terminal.
     Out,
     /// Standard error.
@@ -32,7 +32,7 @@ pub(super) struct Tail {
 
 impl Tail {
     /// Takes in what was read from one side.
-    pub(super) fn push(&mut self, side: Side, bytes: &[u8]) {
+    pub(super) fn push(&mut self, side: OutputSide, bytes: &[u8]) {
         let mut open = std::mem::take(&mut self.open[side as usize]);
         let whole = memchr::memrchr(b'\n', bytes).map_or(0, |end| end + 1);
         let (lines, rest) = bytes.split_at(whole);
@@ -67,7 +67,7 @@ impl Tail {
 
     /// Takes unfinished lines as they are.
     pub(super) fn close_lines(&mut self) {
-        for side in [Side::Out, Side::Err] {
+        for side in [OutputSide::Out, OutputSide::Err] {
             let mut open = std::mem::take(&mut self.open[side as usize]);
             if !open.is_empty() {
                 open.push(b'\n');
@@ -129,16 +129,16 @@ mod tests {
     #[test]
     fn lines_of_two_sides_stay_whole() {
         let mut tail = Tail::default();
-        tail.push(Side::Out, b"one\ntw");
-        tail.push(Side::Err, b"oops: ");
-        tail.push(Side::Out, b"o\nthr");
-        tail.push(Side::Err, b"bad\n");
+        tail.push(OutputSide::Out, b"one\ntw");
+        tail.push(OutputSide::Err, b"oops: ");
+        tail.push(OutputSide::Out, b"o\nthr");
+        tail.push(OutputSide::Err, b"bad\n");
         assert_eq!(last(&tail, 9), "one\ntwo\noops: bad\nthr");
         assert_eq!(last(&tail, 2), "oops: bad\nthr");
         assert_eq!(last(&tail, 1), "thr");
         tail.mark_start();
         assert_eq!(last(&tail, 9), "");
-        tail.push(Side::Err, b"new\n");
+        tail.push(OutputSide::Err, b"new\n");
         assert_eq!(last(&tail, 9), "new\n");
     }
 
@@ -147,7 +147,7 @@ mod tests {
         let mut tail = Tail::default();
         let line = [b"x".repeat(99), b"\n".to_vec()].concat();
         for _ in 0..10_000 {
-            tail.push(Side::Out, &line);
+            tail.push(OutputSide::Out, &line);
         }
         assert_eq!(tail.end(), 1_000_000);
         let mut text = Vec::new();
@@ -165,7 +165,7 @@ mod tests {
     fn a_line_without_end_needs_no_more_memory() {
         let mut tail = Tail::default();
         for _ in 0..1000 {
-            tail.push(Side::Out, &[b'a'; 10_000]);
+            tail.push(OutputSide::Out, &[b'a'; 10_000]);
             assert!(tail.open[0].capacity() <= 4 * LONGEST);
         }
         assert!(tail.kept.capacity() <= 2 * KEPT);
@@ -182,7 +182,7 @@ mod tests {
             cuts.extend([0, text.len()]);
             cuts.sort_unstable();
             for pair in cuts.windows(2) {
-                tail.push(Side::Out, &text.as_bytes()[pair[0]..pair[1]]);
+                tail.push(OutputSide::Out, &text.as_bytes()[pair[0]..pair[1]]);
             }
             prop_assert_eq!(last(&tail, usize::MAX), text);
         }

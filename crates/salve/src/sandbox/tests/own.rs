@@ -26,15 +26,15 @@ fn what_managers_run_elsewhere_is_thrown_away_with_the_command() {
             ": {named}; mkdir -p $(dirname ~/{place}) && echo x > ~/{place} && cat ~/{place}"
         );
         let (exit, output) = stage.run(&script);
-        assert_eq!(exit, Exit::Code(0), "it can be used: {place}: {output}");
+        assert_eq!(exit, ProcessExit::Code(0), "it can be used: {place}: {output}");
         assert!(!home.join(place).exists(), "{place} is still there");
     }
     for place in [".cargo/config.toml", ".npmrc", ".bashrc", ".cargo/bin/salve-attack"] {
         let (exit, _) = stage.run(&format!(": {named}; : >> ~/{place}"));
-        assert_ne!(exit, Exit::Code(0), "{place}");
+        assert_ne!(exit, ProcessExit::Code(0), "{place}");
     }
     let data = ".npm/_cacache/salve-attack-data";
-    assert_eq!(stage.run(&format!(": npm; echo x > ~/{data}")).0, Exit::Code(0));
+    assert_eq!(stage.run(&format!(": npm; echo x > ~/{data}")).0, ProcessExit::Code(0));
     assert!(home.join(data).exists(), "data of the manager that is named stays");
     fs::remove_file(home.join(data)).unwrap();
     // Not even by the path is the manager named.
@@ -52,7 +52,7 @@ fn a_command_sees_its_own_processes_only_and_none_outlives_it() {
         | grep -c HOME; (echo 1 > /proc/sys/kernel/pid_max) 2>/dev/null; cat /proc/sys/kernel/pid_max; \
         setsid sleep 4321 & setsid sh -c 'sleep 4321 & sleep 4321' &";
     let (exit, output) = stage.run(script);
-    assert_eq!(exit, Exit::Code(0), "{output}");
+    assert_eq!(exit, ProcessExit::Code(0), "{output}");
     let lines = said(&output, "seen ");
     assert!(lines[0].parse::<u32>().unwrap() < 8, "{output}");
     assert_eq!(lines[1], "0", "the first process shows nothing of our environment: {output}");
@@ -64,11 +64,11 @@ fn a_command_sees_its_own_processes_only_and_none_outlives_it() {
     let left = mine.iter().filter_map(|stat| crate::process::tree::command_line(stat.pid));
     assert_eq!(left.filter(|line| line.contains("4321")).collect::<Vec<_>>(), [""; 0]);
     let (exit, _) = stage.run("exit 137");
-    assert_eq!(exit, Exit::Code(137), "a code that looks like a signal is a code");
+    assert_eq!(exit, ProcessExit::Code(137), "a code that looks like a signal is a code");
     let (exit, _) = stage.run("kill -9 $$");
-    assert_eq!(exit, Exit::Signal(9));
+    assert_eq!(exit, ProcessExit::Signal(9));
     let (exit, _) = stage.run("kill -9 1; kill -9 -1; echo $?");
-    assert_eq!(exit, Exit::Code(0), "it ends nobody but its own");
+    assert_eq!(exit, ProcessExit::Code(0), "it ends nobody but its own");
 }
 
 /// **Invariant:** What installs ends with Salve, whatever is killed.
@@ -100,7 +100,7 @@ fn a_command_in_its_own_processes_ends_with_whoever_started_it() {
         };
         let pid = rustix::process::Pid::from_raw(i32::try_from(outer.pid).unwrap()).unwrap();
         rustix::process::kill_process(pid, rustix::process::Signal::KILL).unwrap();
-        assert_eq!(run.join().unwrap().unwrap().exit, Exit::Signal(9));
+        assert_eq!(run.join().unwrap().unwrap().exit, ProcessExit::Signal(9));
         // The kernel ends it when it ends the first process of the namespace.
         let deadline = Instant::now() + Duration::from_secs(30);
         while crate::process::tree::is_still(&sleeper) {
@@ -133,12 +133,12 @@ fn with_landlock_alone_writes_stay_in_the_project_and_gits_programs_are_put_back
         "mv .git/HEAD ../HEAD".to_owned(),
     ] {
         let (exit, output) = stage.run(&way);
-        assert_ne!(exit, Exit::Code(0), "{way}: {output}");
+        assert_ne!(exit, ProcessExit::Code(0), "{way}: {output}");
         assert!(!outside.exists() && !stage.dir.path().join("HEAD").exists(), "{way}");
     }
     let (exit, output) =
         stage.run("mkdir -p node_modules && echo x > node_modules/x && echo x > $TMPDIR/x");
-    assert_eq!(exit, Exit::Code(0), "{output}");
+    assert_eq!(exit, ProcessExit::Code(0), "{output}");
     let plant =
         "echo 'true' > .git/hooks/post-checkout; echo '[core] fsmonitor = x' >> .git/config";
     let ran = stage.try_run(plant, Duration::from_secs(120)).unwrap();

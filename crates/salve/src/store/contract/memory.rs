@@ -13,7 +13,7 @@ use serde_json::json;
 
 use super::for_every_engine;
 use crate::store::{
-    Counts, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Page, Store, StoreError,
+    FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, MemorySize, Page, Store, StoreError,
     UnknownItem,
 };
 
@@ -65,7 +65,7 @@ fn what_was_learned_is_recalled_whole() {
         want.learn(npm_ci(), outcome(Proof::Failed, 30));
         want.learn(npm_ci(), outcome(Proof::Proven, 40));
         assert_eq!(memory.recall(seen.signature).unwrap(), Some(want));
-        let counts = Counts { failures: 1, remedies: 1, proven: 1, failed: 0 };
+        let counts = MemorySize { failures: 1, remedies: 1, proven: 1, failed: 0 };
         assert_eq!(memory.counts().unwrap(), counts);
         for (prefix, found) in
             [("ffff", 1), ("fffffffffffffffe", 1), ("ff0", 0), ("0", 0), ("x", 0)]
@@ -75,7 +75,7 @@ fn what_was_learned_is_recalled_whole() {
 
         assert!(memory.forget(seen.signature).unwrap());
         assert!(!memory.forget(seen.signature).unwrap());
-        assert_eq!(memory.counts().unwrap(), Counts::default());
+        assert_eq!(memory.counts().unwrap(), MemorySize::default());
     });
 }
 
@@ -124,7 +124,7 @@ fn a_withdrawn_failure_is_not_in_force_and_comes_back_with_its_history() {
         let withdrawn = vec![Signature(1), Signature(2)];
         memory.edit_file(&FileEdit { withdrawn, ..FileEdit::of("a.json") }).unwrap();
         assert_eq!(memory.recall(Signature(1)).unwrap(), None);
-        assert_eq!(memory.counts().unwrap(), Counts::default());
+        assert_eq!(memory.counts().unwrap(), MemorySize::default());
         memory.see(&failure(1), at(9)).unwrap();
         let after = memory.recall(Signature(1)).unwrap().unwrap();
         assert_eq!(after.remedies, before.remedies);

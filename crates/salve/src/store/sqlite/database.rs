@@ -21,7 +21,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, Transaction, TransactionBehavior};
 use tempfile::TempDir;
 
-use super::lock::{Guard, Share};
+use super::lock::{HeldLock, Share};
 use super::patience::WorkLimit;
 use super::salvage::{self, Mended};
 use super::{Durability, open};
@@ -34,7 +34,7 @@ pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 /// How long one transaction may take before the store is suspected of damage and looked at.
 pub(super) const SUSPICIOUS: Duration = Duration::from_secs(20);
 
-/// How often a replaced file is opened anew before something must be badly wrong.
+/// How often a replaced file is reopened before something must be badly wrong.
 const REOPENINGS: usize = 8;
 
 /// How long a directory that is being emptied is given between two looks, and how often.
@@ -189,11 +189,11 @@ impl Database {
     }
 
     /// Takes the lock for writing, with a connection to the file that is there now.
-    fn guard(&self) -> Result<Guard, StoreError> {
+    fn guard(&self) -> Result<HeldLock, StoreError> {
         let path = lock_path(&self.project);
         for _ in 0..REOPENINGS {
             self.refresh()?;
-            let guard = Guard::take(&path, Share::Together, PATIENCE)?;
+            let guard = HeldLock::take(&path, Share::Together, PATIENCE)?;
             if self.is_current() {
                 return Ok(guard);
             }
@@ -209,7 +209,7 @@ impl Database {
         }
     }
 
-    /// Opens the store anew if its file was replaced or removed.
+    /// Reopens the store if its file was replaced or removed.
     fn refresh(&self) -> Result<(), StoreError> {
         if self.is_current() {
             return Ok(());
@@ -239,7 +239,7 @@ impl Database {
         }
         settle(&self.project.state_dir());
         self.project.make_state_dir()?;
-        let _guard = Guard::take(&lock_path(&self.project), Share::Alone, PATIENCE)?;
+        let _guard = HeldLock::take(&lock_path(&self.project), Share::Alone, PATIENCE)?;
         if file_id(&path).is_some() {
             // Somebody else was faster, with the same content.
             return Ok(());

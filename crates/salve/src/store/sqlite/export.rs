@@ -2,7 +2,7 @@
 //!
 //! Whoever appends brings the copy up to date, one process at a time. A small file beside it,
 //! `events.state`, says what the copy looked like when we left it; if it looks different now,
-//! someone edited, damaged or removed it and it is written anew from the journal.
+//! someone edited, damaged or removed it and it is rewritten from the journal.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Seek, SeekFrom, Write};
@@ -13,7 +13,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::journal::SqliteJournal;
-use super::lock::{Guard, Share};
+use super::lock::{HeldLock, Share};
 use crate::atomic::{self, WriteError};
 use crate::files::{self, FileKind};
 use crate::project::Project;
@@ -49,7 +49,7 @@ struct Left {
 pub(super) fn update(journal: &SqliteJournal) -> Result<(), StoreError> {
     let project = journal.project();
     for _ in 0..ROUNDS {
-        let seq = match Guard::take(&state_path(project), Share::Alone, Duration::ZERO) {
+        let seq = match HeldLock::take(&state_path(project), Share::Alone, Duration::ZERO) {
             Ok(mut guard) => Copy { journal, path: project.events() }.update(guard.file())?,
             Err(StoreError::Locked { .. }) => return Ok(()),
             Err(error) => return Err(error),
@@ -75,7 +75,7 @@ pub(in crate::store) fn is_as_left(project: &Project) -> bool {
     left.is_some_and(|left| left.still_holds(&project.events()))
 }
 
-/// Makes the next append write the copy anew.
+/// Makes the next append write the copy again.
 pub(super) fn forget_copy(project: &Project) {
     // A state that cannot be removed does not fit the new copy either.
     let _ = fs::remove_file(state_path(project));

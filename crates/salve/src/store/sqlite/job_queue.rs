@@ -52,7 +52,7 @@ impl JobQueue for SqliteQueue {
 
     fn heartbeat(&self, claim: ClaimToken, lease: Duration) -> Result<ClaimStanding, StoreError> {
         self.database.write_tables(Durability::Process, |tx| {
-            while_held(tx, claim, |row, now| row.prolong(millis(lease), now))
+            while_held(tx, claim, |row, now| row.extend_lease(millis(lease), now))
         })
     }
 

@@ -59,7 +59,7 @@ fn a_follower_goes_on_when_the_file_is_replaced() {
     assert_eq!(texts(&follower.next(LONG).unwrap()), [back, "c"]);
 }
 
-/// Harms the copy and expects the next append to write it anew.
+/// Harms the copy and expects the next append to write it again.
 #[track_caller]
 fn check_copy(harm: impl Fn(&PathBuf)) {
     let (_dir, project) = project();
@@ -76,7 +76,7 @@ fn check_copy(harm: impl Fn(&PathBuf)) {
 
 /// **Invariant:** `events.jsonl` equals the journal after any harm.
 #[test]
-fn a_missing_cut_edited_or_swapped_copy_is_written_anew() {
+fn a_missing_cut_edited_or_swapped_copy_is_rewritten() {
     check_copy(|path| fs::remove_file(path).unwrap());
     check_copy(|path| fs::write(path, "").unwrap());
     check_copy(|path| fs::write(path, [0xff, 0, b'\n']).unwrap());

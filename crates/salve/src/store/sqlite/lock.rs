@@ -30,11 +30,11 @@ pub(super) enum Share {
 
 /// A held lock; dropping it lets go.
 #[derive(Debug)]
-pub(super) struct Guard {
+pub(super) struct HeldLock {
     file: File,
 }
 
-impl Guard {
+impl HeldLock {
     /// Takes the lock at `path`, waiting for up to `patience`.
     pub(super) fn take(path: &Path, share: Share, patience: Duration) -> Result<Self, StoreError> {
         let start = Instant::now();
@@ -78,7 +78,7 @@ impl Guard {
     }
 }
 
-impl Drop for Guard {
+impl Drop for HeldLock {
     /// Lets go at once.
     ///
     /// To close the file is not enough: a process that another thread is just starting has it too,
@@ -170,11 +170,11 @@ mod tests {
     fn a_lock_is_free_once_it_was_let_go_whoever_still_has_the_file() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let mut guard = Guard::take(&path, Share::Alone, Duration::ZERO).unwrap();
+        let mut guard = HeldLock::take(&path, Share::Alone, Duration::ZERO).unwrap();
         // As a process has it that is just being started.
         let inherited = guard.file().try_clone().unwrap();
         drop(guard);
-        Guard::take(&path, Share::Alone, Duration::ZERO).unwrap();
+        HeldLock::take(&path, Share::Alone, Duration::ZERO).unwrap();
         drop(inherited);
     }
 
@@ -196,13 +196,13 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let short = Duration::from_millis(5);
-        let first = Guard::take(&path, Share::Together, short).unwrap();
-        let second = Guard::take(&path, Share::Together, short).unwrap();
-        let error = Guard::take(&path, Share::Alone, short).unwrap_err();
+        let first = HeldLock::take(&path, Share::Together, short).unwrap();
+        let second = HeldLock::take(&path, Share::Together, short).unwrap();
+        let error = HeldLock::take(&path, Share::Alone, short).unwrap_err();
         assert!(matches!(error, StoreError::Locked { .. }), "{error}");
         drop((first, second));
-        let alone = Guard::take(&path, Share::Alone, short).unwrap();
-        assert!(Guard::take(&path, Share::Together, short).is_err());
+        let alone = HeldLock::take(&path, Share::Alone, short).unwrap();
+        assert!(HeldLock::take(&path, Share::Together, short).is_err());
         drop(alone);
     }
 
@@ -210,9 +210,9 @@ mod tests {
     fn a_lock_on_a_removed_file_is_not_a_lock() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
-        let _old = Guard::take(&path, Share::Alone, Duration::ZERO).unwrap();
+        let _old = HeldLock::take(&path, Share::Alone, Duration::ZERO).unwrap();
         fs::remove_file(&path).unwrap();
-        let _new = Guard::take(&path, Share::Alone, Duration::ZERO).unwrap();
-        assert!(Guard::take(&path, Share::Alone, Duration::ZERO).is_err());
+        let _new = HeldLock::take(&path, Share::Alone, Duration::ZERO).unwrap();
+        assert!(HeldLock::take(&path, Share::Alone, Duration::ZERO).is_err());
     }
 }

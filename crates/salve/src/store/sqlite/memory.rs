@@ -18,7 +18,7 @@ use serde::de::DeserializeOwned;
 use super::database::Database;
 use super::{Durability, items, near};
 use crate::store::{
-    Counts, FailurePortion, FileBase, FileEdit, KeyedItem, Memory, Page, Portion, StoreError,
+    FailurePortion, FileBase, FileEdit, KeyedItem, Memory, MemorySize, Page, Portion, StoreError,
 };
 
 /// The tables of the memory.
@@ -106,7 +106,7 @@ impl Memory for SqliteMemory {
         })
     }
 
-    fn counts(&self) -> Result<Counts, StoreError> {
+    fn counts(&self) -> Result<MemorySize, StoreError> {
         self.database.read_tables(|tx| {
             let failures = "SELECT count(*) FROM failure WHERE withdrawn = 0";
             let failures = tx.query_row(failures, [], |row| row.get(0))?;
@@ -117,7 +117,7 @@ impl Memory for SqliteMemory {
                 FROM remedy JOIN failure ON failure.id = remedy.failure WHERE withdrawn = 0";
             tx.query_row(remedies, [], |row| {
                 let (remedies, proven, failed) = (row.get(0)?, row.get(1)?, row.get(2)?);
-                Ok(Counts { failures, remedies, proven, failed })
+                Ok(MemorySize { failures, remedies, proven, failed })
             })
         })
     }

@@ -67,7 +67,7 @@ fn the_index_follows_the_database_and_survives_its_own_loss() {
     for bytes in [bad.as_slice(), b"", b"something else"] {
         fs::write(&path, bytes).unwrap();
         assert_eq!(nearest(&store), [77]);
-        assert!(fs::read(&path).unwrap().len() >= good.len(), "made anew");
+        assert!(fs::read(&path).unwrap().len() >= good.len(), "made again");
     }
     memory.forget(Signature(77)).unwrap();
     assert_ne!(nearest(&store), [77]);

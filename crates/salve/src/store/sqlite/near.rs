@@ -1,4 +1,4 @@
-//! The index of near matches: a file beside the database that is made anew whenever it does not fit.
+//! The index of near matches: a file beside the database that is made again whenever it does not fit.
 //!
 //! The database is the truth. The file holds the words of all failures up to some number; what was
 //! added since is read from the database and added in memory. A failure that was forgotten is
@@ -15,7 +15,7 @@ use crate::atomic;
 use crate::files::{FileKind, read_bytes};
 use crate::store::StoreError;
 
-/// Failures that may be in the database and not in the file before the file is made anew.
+/// Failures that may be in the database and not in the file before the file is made again.
 const BEHIND: u64 = 2_000;
 
 /// Reads or makes the index of near matches.

@@ -9,7 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::database::{Access, LiveConnection, PATIENCE, SUSPICIOUS, file_id, lock_path};
-use super::lock::{Guard, Share};
+use super::lock::{HeldLock, Share};
 use super::patience::WorkLimit;
 use super::salvage::{self, Mended};
 use super::{export, schema};
@@ -34,7 +34,7 @@ pub(super) fn open(
 fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<LiveConnection, StoreError> {
     let path = project.database();
     if file_id(&path).is_some() {
-        let _guard = Guard::take(&lock_path(project), Share::Together, PATIENCE)?;
+        let _guard = HeldLock::take(&lock_path(project), Share::Together, PATIENCE)?;
         // The file may be gone by now; only who is alone makes a new one.
         if file_id(&path).is_some() {
             let live = connect(&path)?;
@@ -43,7 +43,7 @@ fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<LiveConnect
             }
         }
     }
-    let _guard = Guard::take(&lock_path(project), Share::Alone, PATIENCE)?;
+    let _guard = HeldLock::take(&lock_path(project), Share::Alone, PATIENCE)?;
     let live = connect(&path)?;
     schema::inspect(&live.conn, &path)?;
     // A long journal takes long to be upgraded or restored.

@@ -20,7 +20,7 @@ use salve_core::scrub::Scrubbed;
 
 use super::database::{PATIENCE, lock_path};
 use super::journal::{RawEntry, last_seq};
-use super::lock::{Guard, Share};
+use super::lock::{HeldLock, Share};
 use super::open::{connect, distrust};
 use super::patience::WorkLimit;
 use super::{export, schema};
@@ -65,7 +65,7 @@ impl fmt::Display for Mended {
 /// Mends the project's store if it is damaged; `None` means that it is sound.
 pub(super) fn mend(project: &Project) -> Result<Option<Mended>, StoreError> {
     let path = project.database();
-    let _guard = Guard::take(&lock_path(project), Share::Alone, PATIENCE)?;
+    let _guard = HeldLock::take(&lock_path(project), Share::Alone, PATIENCE)?;
     if is_sound(project)? {
         return Ok(None);
     }

@@ -118,7 +118,9 @@ impl Prover<'_, '_, '_> {
         let name = self.case().and_then(|case| case.snapshot(Scope::Attempt));
         let amend = || {
             let Some(name) = name else { return Ok(()) };
-            Workspace::open(&self.context.base.project)?.amend_layer(name, &trials.previous)
+            Workspace::open(&self.context.base.project)?
+                .attempts()
+                .amend_layer(name, &trials.previous)
         };
         match amend() {
             Ok(()) => format!("{weakened}\nthat was not needed, and is left out"),

@@ -7,7 +7,9 @@
 //! while it was open, or a test that fails without the repair.
 
 use jiff::Timestamp;
-use salve_core::event::{Event, Exit, IncidentEvent, IssueSettled, Mode, Proof, TeamEvent};
+use salve_core::event::{
+    Event, IncidentEvent, IssueSettled, ProcessExit, Proof, RepairMode, TeamEvent,
+};
 use salve_core::id::{IncidentId, IssueId};
 use salve_core::scrub::Scrubbed;
 
@@ -55,7 +57,7 @@ impl ReportedIssues {
     /// Begins to work on an issue of the green check, once a run and where an agent may repair;
     /// returns what it is about.
     pub(super) fn take_up(&mut self, base: &mut RunBase<'_>, check: &str) -> Option<Evidence> {
-        let may = base.terms.mode == Mode::Agent
+        let may = base.terms.mode == RepairMode::Agent
             && base.agents.is_some()
             && base.intent == RunIntent::Heal
             && self.worked.is_none();
@@ -65,7 +67,7 @@ impl ReportedIssues {
         base.note(check, &text);
         let told = format!("reported: {}", issue.text);
         let (rules, scrubber) = (base.rules, &base.writer.scrubber);
-        let mut evidence = Evidence::of(&told, Some(&Exit::Code(0)), rules, scrubber);
+        let mut evidence = Evidence::of(&told, Some(&ProcessExit::Code(0)), rules, scrubber);
         evidence.symptom.key_line = scrubber.scrub(&told);
         Some(evidence)
     }

@@ -1,6 +1,6 @@
 //! How checks are healed, fixed when a run of Salve begins.
 
-use salve_core::event::{IncidentPolicy, Limits};
+use salve_core::event::{IncidentPolicy, ResourceLimits};
 
 use crate::heal::RepairTerms;
 
@@ -8,9 +8,9 @@ use crate::heal::RepairTerms;
 #[derive(Clone, Debug)]
 pub struct CheckTerms {
     /// What one incident may spend.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// What the whole run may spend.
-    pub run_limits: Limits,
+    pub run_limits: ResourceLimits,
     /// How often a check that may be flaky is run again first.
     pub reruns: u32,
     /// Whether the state before a heal is run once more.

@@ -55,7 +55,6 @@ pub(super) struct ProofState {
 /// What a repair is about.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum RepairedWhat {
-    /// A check that is red.
     #[default]
     RedCheck,
     /// Something that was reported while the check is green.

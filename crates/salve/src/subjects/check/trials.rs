@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use salve_core::check::proof::Colour;
 use salve_core::check::tamper::{Examined, Previous, VerifierTouch, Weakening};
 use salve_core::check::{self, Results};
-use salve_core::event::Exit;
+use salve_core::event::ProcessExit;
 
 use crate::files::{FileKind, read_text};
 use crate::heal::files::with_causes;
@@ -162,7 +162,7 @@ impl TrialQuestion {
             && matches!(&before, Some(TrialOutcome::Ran(ran)) if !ran.is_green())
             && matches!(
                 &old_verifier,
-                None | Some(TrialOutcome::Ran(CommandRunEnd { exit: Exit::Code(0), .. }))
+                None | Some(TrialOutcome::Ran(CommandRunEnd { exit: ProcessExit::Code(0), .. }))
             );
         let confirmed = if speaks { self.confirm() } else { None };
         let previous = previous.unwrap_or_default();
@@ -224,7 +224,7 @@ impl TrialQuestion {
         let mut env = self.plan.env.clone();
         env.extend(launch.env);
         let plan = CommandPlan { argv: launch.argv, dir: launch.dir, env, ..self.plan.clone() };
-        let ran = run::wait(&self.care, &plan.errand(), unseen());
+        let ran = run::wait(&self.care, &plan.command_run(), unseen());
         TrialOutcome::Ran(CommandRunEnd { output: layer.told(&ran.output), ..ran })
     }
 
@@ -233,7 +233,7 @@ impl TrialQuestion {
             Ok(shadow) => shadow,
             Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
         };
-        shadow.confine();
+        shadow.confine_writes();
         TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
     }
 
@@ -277,7 +277,7 @@ impl TrialQuestion {
 
     fn run_here(&self, argv: Vec<OsString>) -> CommandRunEnd {
         let plan = CommandPlan { argv, ..self.plan.clone() };
-        run::wait(&self.care, &plan.errand(), unseen())
+        run::wait(&self.care, &plan.command_run(), unseen())
     }
 
     fn states(&self) -> Result<Option<States>, WorkspaceError> {
@@ -310,7 +310,7 @@ impl TrialQuestion {
             Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
         };
         // The real tree is out of reach from here on, for this thread and all it starts.
-        shadow.confine();
+        shadow.confine_writes();
         let narrowed = self.narrowed().map(|words| self.run_in(&shadow, words));
         let told = narrowed.filter(|ran| check::read(&ran.output).counts.ran() > Some(0));
         let ran = told.unwrap_or_else(|| self.run_in(&shadow, self.plan.argv.clone()));
@@ -346,7 +346,7 @@ impl TrialQuestion {
         if let Err(error) = lay(shadow.root(), &tests) {
             return TrialOutcome::NotRun(error.to_string());
         }
-        shadow.confine();
+        shadow.confine_writes();
         TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
     }
 
@@ -366,7 +366,7 @@ impl TrialQuestion {
         if let Err(error) = lay(shadow.root(), previous) {
             return TrialOutcome::NotRun(error.to_string());
         }
-        shadow.confine();
+        shadow.confine_writes();
         TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
     }
 
@@ -392,7 +392,7 @@ impl TrialQuestion {
             limit: self.plan.limit.min(self.took.saturating_mul(5).max(LEAST)),
             ..self.plan.clone()
         };
-        let ran = run::wait(&self.care, &plan.errand(), unseen());
+        let ran = run::wait(&self.care, &plan.command_run(), unseen());
         CommandRunEnd { output: shadow.told(&ran.output), ..ran }
     }
 }

@@ -93,7 +93,7 @@ pub struct LoopDriver<'a> {
     pub base: RunBase<'a>,
     /// The loop's directory.
     pub folder: Folder,
-    /// The settings, looked at anew for each iteration.
+    /// The settings, looked at again for each iteration.
     pub live: LiveSettings<'a>,
     /// What makes a plan of them.
     pub planner: &'a LoopPlanner<'a>,

@@ -81,7 +81,7 @@ impl TestsPlan {
     }
 
     /// Returns what is to run for a loop.
-    pub fn errand(&self, name: &str) -> CommandRun {
+    pub fn command_run(&self, name: &str) -> CommandRun {
         let Self { argv, dir, env, limit, .. } = self.clone();
         CommandRun { name: name.to_owned(), argv, dir, env, limit }
     }

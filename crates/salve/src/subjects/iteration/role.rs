@@ -13,10 +13,12 @@ use super::driver::LoopRun;
 use super::files::FileIdentities;
 use super::plan::RolePlan;
 use super::{LoopError, LoopNews};
-use crate::agent::{Activity, AgentBounds, AgentEvent, AgentGround, EditReach, End, Ending, Task};
+use crate::agent::{
+    Activity, AgentBounds, AgentEvent, AgentGround, AgentTask, EditReach, End, Ending,
+};
 use crate::config::{SandboxMode, WeakenedTests};
 use crate::heal::agents::{no_price_words, trouble_words, words};
-use crate::heal::running_agent::{AgentStart, NotStarted, RunningAgent, release, start_agent};
+use crate::heal::running_agent::{AgentNotStarted, AgentStart, RunningAgent, release, start_agent};
 use crate::heal::{files, layers, millis};
 use crate::project::Project;
 use crate::store::StoreError;
@@ -27,7 +29,7 @@ enum TurnCame {
     /// It worked and ended so.
     Ended(Box<Ending>),
     /// It could not be started.
-    NotStarted(NotStarted),
+    NotStarted(AgentNotStarted),
 }
 
 impl LoopRun<'_, '_> {
@@ -49,7 +51,7 @@ impl LoopRun<'_, '_> {
             return self.ended(name, end, Amounts::default(), Promise::None);
         };
         let (end, spent) = match self.work(&role, &task, kept)? {
-            TurnCame::NotStarted(NotStarted { text, is_missing }) => {
+            TurnCame::NotStarted(AgentNotStarted { text, is_missing }) => {
                 let reason =
                     self.driver.base.writer.scrubber.scrub(&format!("{}: {text}", role.name));
                 let end =
@@ -82,7 +84,7 @@ impl LoopRun<'_, '_> {
     }
 
     /// Returns what a role's agent is to do.
-    fn task(&mut self, role: &RolePlan) -> Result<Task, StoreError> {
+    fn task(&mut self, role: &RolePlan) -> Result<AgentTask, StoreError> {
         let notes = self.notes()?;
         let (driver, of) = (&self.driver, &self.of);
         let folder = &driver.folder;
@@ -107,7 +109,7 @@ impl LoopRun<'_, '_> {
             ("SALVE_ROLE", role.name.clone()),
             ("SALVE_ITERATION", of.iteration().to_string()),
         ];
-        Ok(Task {
+        Ok(AgentTask {
             agent: role.agent.name.clone(),
             prompt,
             dir: driver.base.project.root().to_path_buf(),
@@ -155,7 +157,12 @@ impl LoopRun<'_, '_> {
     }
 
     /// Has an agent work and waits for its end.
-    fn work(&mut self, role: &RolePlan, task: &Task, kept: Name) -> Result<TurnCame, StoreError> {
+    fn work(
+        &mut self,
+        role: &RolePlan,
+        task: &AgentTask,
+        kept: Name,
+    ) -> Result<TurnCame, StoreError> {
         let driver = &mut *self.driver;
         let news = driver.news.sender();
         let on = Box::new(move |event| {
@@ -170,13 +177,13 @@ impl LoopRun<'_, '_> {
             Err(LayerError::Unheld) if mode == SandboxMode::Off => None,
             Err(error) => {
                 let text = layers::unheld_words(&error);
-                return Ok(TurnCame::NotStarted(NotStarted { text, is_missing: false }));
+                return Ok(TurnCame::NotStarted(AgentNotStarted { text, is_missing: false }));
             }
         };
         let writable = vec![driver.folder.dir().to_path_buf()];
         let ground =
             layer.clone().map_or(AgentGround::Tree, |layer| AgentGround::Layer { layer, writable });
-        let task = &Task { ground, ..task.clone() };
+        let task = &AgentTask { ground, ..task.clone() };
         let start = AgentStart { profile: &role.agent.profile, task, now };
         let (care, scrubber) = (&driver.base.care, &driver.base.writer.scrubber);
         let mut hired = match start_agent(&mut driver.live, care, &start, scrubber, on)? {

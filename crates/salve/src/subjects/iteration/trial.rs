@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use salve_core::check;
-use salve_core::event::{Digest, Exit, LoopTurn, TestsVerdict};
+use salve_core::event::{Digest, LoopTurn, ProcessExit, TestsVerdict};
 use salve_core::iteration::{TestsRun, seen};
 use salve_core::recovery::{Execution, executed};
 
@@ -28,7 +28,7 @@ impl LoopRun<'_, '_> {
             let _ = news.send(LoopNews::Ran(ran));
         };
         let capture = Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain).with_lines(LINES);
-        let errand = self.driver.plan.tests.errand(self.of.id().as_str());
+        let errand = self.driver.plan.tests.command_run(self.of.id().as_str());
         let stopper = run::start(&self.driver.base.care, &errand, Arc::new(capture), then);
         let ran = loop {
             match self.hear() {
@@ -68,7 +68,7 @@ impl LoopRun<'_, '_> {
         let root = driver.base.project.root().to_string_lossy();
         let results = check::read(evidence.output.as_str()).relative_to(&root);
         let verdict = match executed(&results, evidence.symptom.class, &ran.exit) {
-            _ if ran.exit == Exit::Code(0) => TestsVerdict::Green,
+            _ if ran.exit == ProcessExit::Code(0) => TestsVerdict::Green,
             Execution::All => TestsVerdict::Red,
             Execution::InVain | Execution::Partly | Execution::Nothing => TestsVerdict::NotExecuted,
         };

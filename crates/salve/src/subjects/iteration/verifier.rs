@@ -37,7 +37,7 @@ impl LoopRun<'_, '_> {
         let changed = workspace.measure(&first)?.files;
         let files: Result<Vec<KeptVerifierFile>, WorkspaceError> =
             changed.into_iter().map(|file| was(file.path)).collect();
-        let argv = self.driver.plan.tests.errand(self.of.id().as_str()).argv;
+        let argv = self.driver.plan.tests.command_run(self.of.id().as_str()).argv;
         let examined = examine(self.driver.base.project.root(), &files?, &argv);
         Ok(examined.weakenings.iter().map(said).collect())
     }

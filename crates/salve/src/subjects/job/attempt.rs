@@ -4,7 +4,9 @@
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use salve_core::event::{Amounts, AttemptEnd, Exit, HealStrategy, JobTurn, StepFailure, StepTimer};
+use salve_core::event::{
+    Amounts, AttemptEnd, HealStrategy, JobTurn, ProcessExit, StepFailure, StepTimer,
+};
 use salve_core::job::{
     AttemptOutcome, AttemptRecord, FailedAttempt, StepPrompt, class_of, step_prompt,
 };
@@ -32,12 +34,11 @@ const MOST_FILES: usize = 20;
 pub(super) enum StepWorked {
     /// It claims to be done.
     Claimed,
-    /// It failed.
     Failed {
         /// In what way.
         outcome: Option<StepTimer>,
         /// How its process ended.
-        exit: Exit,
+        exit: ProcessExit,
         /// What it printed.
         output: String,
     },
@@ -45,7 +46,6 @@ pub(super) enum StepWorked {
     Not(AttemptEnd),
 }
 
-/// An attempt that is due.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct DueAttempt {
     /// The step's number, from 0.
@@ -102,7 +102,7 @@ impl JudgedAttempt {
 /// How an attempt failed, as far as that is known without its output.
 struct AttemptFailure {
     timer: Option<StepTimer>,
-    exit: Option<Exit>,
+    exit: Option<ProcessExit>,
     kind: Option<AttemptOutcome>,
     /// The last command that was run, if it was one that failed.
     command: Option<String>,
@@ -236,7 +236,7 @@ impl JobCourse<'_, '_> {
         let spent = Amounts { wall_ms: millis(ended.took), ..Amounts::default() };
         let worked = if ended.stopped || self.is_called_off() {
             StepWorked::Not(AttemptEnd::Stopped)
-        } else if ended.exit == Exit::Code(0) {
+        } else if ended.exit == ProcessExit::Code(0) {
             StepWorked::Claimed
         } else {
             StepWorked::Failed { outcome: ended.timer, exit: ended.exit, output: ended.output }
@@ -306,7 +306,7 @@ impl JobCourse<'_, '_> {
         Ok(match worked {
             StepWorked::Not(_) => worked,
             StepWorked::Claimed => {
-                let (outcome, exit) = (None, Exit::Code(0));
+                let (outcome, exit) = (None, ProcessExit::Code(0));
                 StepWorked::Failed { outcome, exit, output: said.to_owned() }
             }
             StepWorked::Failed { outcome, exit, output } => {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Exit, StepTimer};
+use salve_core::event::{ProcessExit, StepTimer};
 
 use super::JobNews;
 use crate::agent::{TimerNews, Vitals, WorkTimers};
@@ -36,7 +36,7 @@ pub(super) struct StepCommandRun {
 /// How it ended.
 #[derive(Clone, Debug)]
 pub struct CommandEnded {
-    pub(super) exit: Exit,
+    pub(super) exit: ProcessExit,
     /// The timer that ended it, if one did.
     pub(super) timer: Option<StepTimer>,
     /// Whether it was told to stop.
@@ -47,7 +47,7 @@ pub struct CommandEnded {
 
 /// What reaches the thread that waits for a command.
 enum CommandNews {
-    Ended(Exit),
+    Ended(ProcessExit),
     Stop,
 }
 
@@ -103,14 +103,14 @@ fn follow(
         terminal: Terminal::Pipes,
         output: Arc::clone(output),
     };
-    let then = Box::new(move |ended: crate::process::Ended| {
+    let then = Box::new(move |ended: crate::process::ProcessEnd| {
         // Whoever has stopped listening knows already.
         let _ = line.sender.send(CommandNews::Ended(ended.exit));
     });
     let running = match care.spawn_with(&spec, crate::process::ProcessInput::Ended, then) {
         Ok(running) => running,
         Err(error) => {
-            let (exit, output) = (Exit::Code(127), with_causes(&error));
+            let (exit, output) = (ProcessExit::Code(127), with_causes(&error));
             let took = begun.elapsed();
             return CommandEnded { exit, timer: None, stopped: false, output, took };
         }
@@ -120,12 +120,12 @@ fn follow(
         match line.receiver.recv_timeout(timers.look) {
             Ok(CommandNews::Ended(exit)) => break (exit, None, false),
             Ok(CommandNews::Stop) | Err(RecvTimeoutError::Disconnected) => {
-                break (Exit::TimedOut, None, true);
+                break (ProcessExit::TimedOut, None, true);
             }
             Err(RecvTimeoutError::Timeout) => {}
         }
         if let Some(timer) = timers.ring(output.written(), inbox) {
-            break (Exit::TimedOut, Some(timer), false);
+            break (ProcessExit::TimedOut, Some(timer), false);
         }
     };
     let took = begun.elapsed();

@@ -54,7 +54,7 @@ impl JobCourse<'_, '_> {
             StepWorked::Claimed => match verdict_of(&ending.text, &said, &code) {
                 ReviewVerdict::Approved => StepVerified::Met,
                 ReviewVerdict::Rejected(reason) if reason.is_empty() => {
-                    StepVerified::unmet("the reviewer rejected it and said no reason")
+                    StepVerified::unmet("the reviewer rejected it and gave no reason")
                 }
                 ReviewVerdict::Rejected(reason) => {
                     StepVerified::unmet(format!("the reviewer rejected it: {reason}"))

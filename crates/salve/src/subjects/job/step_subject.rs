@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use salve_core::check::{self, CheckBrief};
 use salve_core::event::{
     Actor, Amounts, AtALoss, AttemptEnd, EffectReport, Entry, Event, FailureClass, HealStrategy,
-    IncidentEvent, IncidentPolicy, JobTurn, Judgement, Limits, Proof, RemedyKind, Repeat, Resource,
-    Subject, SubjectKind,
+    IncidentEvent, IncidentPolicy, JobTurn, Judgement, Proof, RemedyKind, Repeat, Resource,
+    ResourceLimits, Subject, SubjectKind,
 };
 use salve_core::incident::{DueEffect, Incident};
 use salve_core::job::JobMove;
@@ -212,9 +212,11 @@ impl Subjects for StepSubject<'_, '_, '_> {
         let attempts = terms.map_or(0, |step| u64::from(step.attempts).saturating_sub(tried));
         let policy = IncidentPolicy {
             at_a_loss: self.at_a_loss,
-            ..base.terms.policy(Limits { attempts: Some(attempts), ..Limits::default() })
+            ..base
+                .terms
+                .policy(ResourceLimits { attempts: Some(attempts), ..ResourceLimits::default() })
         };
-        let left = Limits {
+        let left = ResourceLimits {
             attempts: None,
             tokens: of.steps().left(Resource::Tokens),
             money_micros: of.steps().left(Resource::MoneyMicros),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsString;
 use std::time::Duration;
 
-use salve_core::event::{JobStepTerms, JobTerms, Limits};
+use salve_core::event::{JobStepTerms, JobTerms, ResourceLimits};
 use salve_core::job::FailureRule;
 use salve_core::scrub::Scrubber;
 
@@ -22,7 +22,6 @@ const TOO_SMALL: &str = "a limit is at least 1";
 pub struct JobSpec {
     /// What the journal keeps of it.
     pub terms: JobTerms,
-    /// The steps.
     pub steps: Vec<StepSpec>,
     /// Failures whose class the user knows: the job's own rules, then the settings'.
     pub rules: Vec<FailureRule>,
@@ -56,17 +55,14 @@ pub enum StepWork {
     Agent {
         /// What it is told.
         instruction: String,
-        /// Which agent.
         agent: NamedAgent,
     },
 }
 
-/// A skill that is a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepSkill {
     /// Its file, from where the steps run.
     pub file: String,
-    /// Its inputs.
     pub inputs: BTreeMap<String, String>,
 }
 
@@ -75,7 +71,6 @@ pub struct StepSkill {
 pub struct NamedAgent {
     /// Which agent.
     pub runtime: Option<String>,
-    /// Which model.
     pub model: Option<String>,
 }
 
@@ -84,7 +79,6 @@ pub struct NamedAgent {
 pub struct StepReviewer {
     /// What it looks for besides the step's own instruction.
     pub question: Option<String>,
-    /// Which agent.
     pub agent: NamedAgent,
 }
 
@@ -168,7 +162,7 @@ impl JobFile {
             steps: terms,
             resets: self.job.max_resets.unwrap_or(settings.job_self_heal_max_resets),
             parks: settings.max_parks,
-            limits: Limits::default(),
+            limits: ResourceLimits::default(),
         };
         let rules = self.job.failure_rules.iter().chain(&settings.failure_rules);
         Ok(JobSpec { terms, steps, rules: rules.map(FailureRule::from).collect() })

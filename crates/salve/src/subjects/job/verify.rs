@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use salve_core::event::{Amounts, AttemptEnd, Exit, StepTimer};
+use salve_core::event::{Amounts, AttemptEnd, ProcessExit, StepTimer};
 
 use super::JobError;
 use super::attempt::WorkspaceLeft;
@@ -30,7 +30,7 @@ pub(super) struct UnmetVerification {
     pub(super) output: String,
     /// The command that failed, if one did.
     pub(super) command: Option<String>,
-    pub(super) exit: Option<Exit>,
+    pub(super) exit: Option<ProcessExit>,
     pub(super) timer: Option<StepTimer>,
 }
 
@@ -85,7 +85,7 @@ impl JobCourse<'_, '_> {
         if !argv.is_empty() {
             let ended = self.command(base, argv, spec)?;
             spent.wall_ms = spent.wall_ms.saturating_add(crate::heal::millis(ended.took));
-            if ended.exit != Exit::Code(0) || ended.stopped {
+            if ended.exit != ProcessExit::Code(0) || ended.stopped {
                 let (output, exit, timer) = (ended.output, Some(ended.exit), ended.timer);
                 let command = spec.verify.command.as_ref().map(ToString::to_string);
                 let unmet = UnmetVerification { output, command, exit, timer };

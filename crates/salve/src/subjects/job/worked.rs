@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use salve_core::agent::Trouble;
-use salve_core::event::{Amounts, AttemptEnd, Exit, JobTurn, Resource, StepTimer};
+use salve_core::event::{Amounts, AttemptEnd, JobTurn, ProcessExit, Resource, StepTimer};
 use salve_core::iteration::until;
 use salve_core::scrub::Scrubbed;
 
@@ -11,9 +11,11 @@ use super::attempt::{StepWorked, WorkResult};
 use super::course::{JobCourse, now_of};
 use super::valid::{NamedAgent, StepSpec};
 use super::{JobError, JobNews};
-use crate::agent::{Activity, AgentBounds, AgentEvent, AgentGround, EditReach, End, Ending, Task};
+use crate::agent::{
+    Activity, AgentBounds, AgentEvent, AgentGround, AgentTask, EditReach, End, Ending,
+};
 use crate::heal::agents::{no_price_words, words};
-use crate::heal::running_agent::{AgentStart, NotStarted, release, start_agent};
+use crate::heal::running_agent::{AgentNotStarted, AgentStart, release, start_agent};
 use crate::heal::{RunBase, layers, millis};
 
 /// How long a step is parked where an agent does not say.
@@ -80,7 +82,7 @@ impl JobCourse<'_, '_> {
             Ok(ready) => ready,
             Err(text) => return Ok(ErrandEnd::NotStarted(text)),
         };
-        let task = Task {
+        let task = AgentTask {
             agent: plan.name.clone(),
             prompt: errand.prompt.to_owned(),
             dir: self.parts.workspace.dir(),
@@ -100,7 +102,7 @@ impl JobCourse<'_, '_> {
         let (live, scrubber) = (&mut self.parts.live, &base.writer.scrubber);
         let mut hired = match start_agent(live, &base.care, &start, scrubber, on)? {
             Ok(hired) => hired,
-            Err(NotStarted { text, .. }) => return Ok(ErrandEnd::NotStarted(text)),
+            Err(AgentNotStarted { text, .. }) => return Ok(ErrandEnd::NotStarted(text)),
         };
         let mut said = Scrubbed::default();
         let ending = loop {
@@ -186,7 +188,7 @@ impl JobCourse<'_, '_> {
                 StepWorked::Not(AttemptEnd::Unable { reason: reason() })
             }
             // Its program is not there or may not run; it would not be there the next time either.
-            End::Failed(Trouble::Other) if matches!(ending.exit, Exit::Code(126 | 127)) => {
+            End::Failed(Trouble::Other) if matches!(ending.exit, ProcessExit::Code(126 | 127)) => {
                 StepWorked::Not(AttemptEnd::Unable { reason: reason() })
             }
             End::TimedOut => failed(Some(StepTimer::Wall)),

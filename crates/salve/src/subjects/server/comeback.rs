@@ -124,7 +124,7 @@ impl CaredServer {
         }
     }
 
-    /// Begins anew with what may have mended it, since it starts now.
+    /// Starts over with what may have mended it, since it starts now.
     pub(super) fn forget_what_stirred(&mut self, verifies: Option<DueEffect>) {
         self.stirred = None;
         self.changed_meanwhile.clear();

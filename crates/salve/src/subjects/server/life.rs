@@ -4,13 +4,14 @@ use std::time::{Duration, Instant};
 
 use salve_core::class::Class;
 use salve_core::event::{
-    Digest, EffectReport, Event, Exit, IncidentEvent, Mode, Proof, RemedyKind, ServerEvent, Stage,
+    Digest, EffectReport, EffectStage, Event, IncidentEvent, ProcessExit, Proof, RemedyKind,
+    RepairMode, ServerEvent,
 };
 use salve_core::fingerprint::Hints;
 use salve_core::incident::{DueEffect, Trial};
 use salve_core::scrub::Scrubbed;
 use salve_core::watch::{
-    Address, Due, ProbeAnswer, SelfReload, ServerSight, ServerTrouble, Strictness, Watch,
+    Address, Due, ProbeAnswer, SelfReload, ServerSight, ServerTrouble, ServerWatch, Strictness,
     WatchTerms, WatchTurn,
 };
 
@@ -28,7 +29,7 @@ use super::{
 use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::files::with_causes;
 use crate::heal::{Case, Remark, RunBase, SeenFailure, SubjectContext, millis, spawn_thread};
-use crate::process::{Ended, Running, Spec};
+use crate::process::{ProcessEnd, Running, Spec};
 use crate::store::StoreError;
 use crate::workspace::Workspace;
 
@@ -100,7 +101,7 @@ impl ServerCare<'_, '_, '_> {
                 }
             }
             Some(DueEffect { effect, .. }) => {
-                let stage = Stage::HealthCheck;
+                let stage = EffectStage::HealthCheck;
                 let checked = Event::Incident(IncidentEvent::Progressed { effect, stage });
                 self.context.happened(self.at, vec![started, checked]);
             }
@@ -166,7 +167,7 @@ impl ServerCare<'_, '_, '_> {
             None | Some(WatchTurn::Checking) => Ok(()),
             Some(WatchTurn::Soaking) => {
                 if let Some(DueEffect { effect, .. }) = life.verifies {
-                    let stage = Stage::VerifyingFix;
+                    let stage = EffectStage::VerifyingFix;
                     let soaks = Event::Incident(IncidentEvent::Progressed { effect, stage });
                     self.context.say(self.at, vec![soaks]);
                 }
@@ -254,7 +255,7 @@ impl ServerCare<'_, '_, '_> {
         };
         let base = &*self.context.base;
         let (care, grace) = (base.care.clone(), server.plan.timing.stop);
-        let project = (base.terms.mode == Mode::Agent).then(|| base.project.clone());
+        let project = (base.terms.mode == RepairMode::Agent).then(|| base.project.clone());
         let news = self.shared.news_of(self.at, server.generation);
         spawn_thread("ending", move || {
             let exit = running.and_then(|running| {
@@ -268,17 +269,17 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Takes in that the server's process ended by itself.
-    fn exited(&mut self, ended: Ended) -> Result<(), StoreError> {
+    fn exited(&mut self, ended: ProcessEnd) -> Result<(), StoreError> {
         let ProcessState::Up(life) = &self.server.state else { return Ok(()) };
         let (verifies, base) = (life.verifies, &*self.context.base);
         // What an agent does about it is judged by the files too, and reading them takes a while.
-        let at_once = base.terms.mode == Mode::Legacy || ended.exit == Exit::Code(0);
+        let at_once = base.terms.mode == RepairMode::Legacy || ended.exit == ProcessExit::Code(0);
         let left = base.care.leftovers(&life.running);
         if at_once && left.is_empty() {
             self.server.state = ProcessState::Down;
             return self.gone(ended, None, verifies);
         }
-        if ended.exit == Exit::Code(0) && !left.is_empty() {
+        if ended.exit == ProcessExit::Code(0) && !left.is_empty() {
             self.context.note(self.at, LEFT_BEHIND);
         }
         self.clear(AfterEnd::Gone { ended, verifies });
@@ -286,7 +287,11 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Goes on once nothing of the server is left.
-    fn cleared(&mut self, exit: Option<Exit>, tree: Option<Digest>) -> Result<(), StoreError> {
+    fn cleared(
+        &mut self,
+        exit: Option<ProcessExit>,
+        tree: Option<Digest>,
+    ) -> Result<(), StoreError> {
         let ProcessState::Clearing(then) =
             std::mem::replace(&mut self.server.state, ProcessState::Down)
         else {
@@ -296,7 +301,7 @@ impl ServerCare<'_, '_, '_> {
             AfterEnd::Gone { ended, verifies } => self.gone(ended, tree, verifies),
             AfterEnd::Unwell { ailing, uptime, verifies } => {
                 let exit = match ailing.ailment {
-                    ServerTrouble::Hung => Some(Exit::Hung),
+                    ServerTrouble::Hung => Some(ProcessExit::Hung),
                     ServerTrouble::NotListening
                     | ServerTrouble::Replaced
                     | ServerTrouble::Unhealthy
@@ -322,7 +327,7 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Writes that the server is down because somebody wanted it.
-    fn stopped(&self, exit: Option<Exit>) -> Result<(), StoreError> {
+    fn stopped(&self, exit: Option<ProcessExit>) -> Result<(), StoreError> {
         let Some(exit) = exit else { return Ok(()) };
         let writer = &self.context.base.writer;
         let server = writer.scrubber.scrub(&self.server.plan.name);
@@ -332,13 +337,13 @@ impl ServerCare<'_, '_, '_> {
     /// Takes in that the server has ended and nothing of it is left.
     fn gone(
         &mut self,
-        ended: Ended,
+        ended: ProcessEnd,
         tree: Option<Digest>,
         verifies: Option<DueEffect>,
     ) -> Result<(), StoreError> {
-        let Ended { exit, uptime } = ended;
+        let ProcessEnd { exit, uptime } = ended;
         let has_quit = self.server.told_to_quit.is_some_and(|told| told.elapsed() < QUITTING);
-        if exit == Exit::Code(0) || has_quit {
+        if exit == ProcessExit::Code(0) || has_quit {
             self.server.ended_well = true;
             self.stopped(Some(exit.clone()))?;
             self.remark(&Remark::Ended { exit });
@@ -355,7 +360,7 @@ impl ServerCare<'_, '_, '_> {
     /// Takes in that the server could not even be started.
     fn never_started(&mut self, why: &str, verifies: Option<DueEffect>) -> Result<(), StoreError> {
         self.server.state = ProcessState::Down;
-        let (exit, uptime) = (Some(Exit::Code(127)), Duration::ZERO);
+        let (exit, uptime) = (Some(ProcessExit::Code(127)), Duration::ZERO);
         let (ailing, unstarted, tree) = (None, Some(why.to_owned()), None);
         self.failed(Failing { exit, uptime, ailing, unstarted, tree, verifies })
     }
@@ -368,7 +373,7 @@ impl ServerCare<'_, '_, '_> {
         self.await_what_is_missing(evidence.output.as_str());
         let stopped = Event::Server(ServerEvent::Stopped {
             server: self.context.base.writer.scrubber.scrub(&self.server.plan.name),
-            exit: exit.unwrap_or(Exit::Hung),
+            exit: exit.unwrap_or(ProcessExit::Hung),
         });
         let before = vec![stopped];
         if verifies.is_none() && self.starts_on_free_port(&evidence)? {
@@ -411,7 +416,7 @@ impl ServerCare<'_, '_, '_> {
         let mut found = Evidence::of(&output, exit, base.rules, scrubber);
         if exit.is_none() && failing.ailing.is_some() {
             // It runs, and these are its words about what is wrong since it last answered well.
-            found.judged_as = Exit::Code(1);
+            found.judged_as = ProcessExit::Code(1);
         }
         found.symptom.tree = failing.tree.filter(|_| self.is_telling(failing));
         found
@@ -487,7 +492,7 @@ impl ServerRun {
             running,
             since,
             startup: Duration::from_millis(terms.startup_ms),
-            watch: Watch::new(terms, known),
+            watch: ServerWatch::new(terms, known),
             look_at: address.is_none().then(|| since + FIRST_LOOK),
             looked_after: 0,
             source: Source::Set,

@@ -50,7 +50,7 @@ pub(super) fn take(
     let mut taken = FoundLock::Ours;
     // Whoever takes a stale lock away may find that another was faster to put a new one there.
     for _ in 0..8 {
-        if atomic::write_new(&path, &text)? == atomic::Made::New {
+        if atomic::write_new(&path, &text)? == atomic::FileMade::New {
             return Ok(taken);
         }
         match read(&path) {
@@ -142,14 +142,14 @@ pub fn cared_for(project: &Project, scrubber: &Scrubber) -> io::Result<Vec<Strin
 
 #[cfg(test)]
 mod tests {
-    use salve_core::scrub::Key;
+    use salve_core::scrub::ScrubKey;
     use uuid::Uuid;
 
     use super::*;
     use crate::heal::right::{RunLock, RunRight};
 
     fn scrubber() -> Scrubber {
-        Scrubber::new(Key::new([3; 32]))
+        Scrubber::new(ScrubKey::new([3; 32]))
     }
 
     fn id(n: u128) -> IncidentId {

@@ -26,9 +26,9 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Actor, Digest, Exit};
+use salve_core::event::{Actor, Digest, ProcessExit};
 use salve_core::incident::DueEffect;
-use salve_core::watch::{ProbeAnswer, SelfReload, ServerTrouble, Watch};
+use salve_core::watch::{ProbeAnswer, SelfReload, ServerTrouble, ServerWatch};
 
 pub use lock::{cared_for, clear_stale};
 pub use plan::{ServerPlan, ServerTerms, Soak, Timing};
@@ -38,14 +38,13 @@ use self::awaiting::AwaitingWatch;
 use self::installed::InstalledPackages;
 use crate::heal::right::RunLock;
 use crate::heal::run_environment::RunEnvironment;
-use crate::process::{Capture, Ended, Running};
+use crate::process::{Capture, ProcessEnd, Running};
 
 /// Something that happened to servers.
 #[derive(Debug)]
 pub enum ServerNews {
     /// Something happened to one run of one server.
     Of {
-        /// Which server.
         server: usize,
         /// Which of its runs.
         generation: u64,
@@ -78,11 +77,11 @@ pub enum ServerNews {
 #[derive(Debug)]
 pub enum LifeNews {
     /// Its process ended and was reaped.
-    Exited(Ended),
+    Exited(ProcessEnd),
     /// Nothing of its processes is left.
     Cleared {
         /// How its process ended, if there was one.
-        exit: Option<Exit>,
+        exit: Option<ProcessExit>,
         /// What the project's files are then, where that matters.
         tree: Option<Digest>,
     },
@@ -197,7 +196,7 @@ enum ProcessState {
 /// What follows once nothing of a server is left.
 enum AfterEnd {
     /// It ended by itself.
-    Gone { ended: Ended, verifies: Option<DueEffect> },
+    Gone { ended: ProcessEnd, verifies: Option<DueEffect> },
     /// It was ended because it was unwell.
     Unwell { ailing: Ailing, uptime: Duration, verifies: Option<DueEffect> },
     /// It was ended because somebody wanted that.
@@ -217,7 +216,7 @@ struct Ailing {
 
 /// How a server failed.
 struct Failing {
-    exit: Option<Exit>,
+    exit: Option<ProcessExit>,
     uptime: Duration,
     /// What was wrong while it ran.
     ailing: Option<Ailing>,
@@ -255,7 +254,7 @@ enum Source {
 struct ServerRun {
     running: Running,
     since: Instant,
-    watch: Watch,
+    watch: ServerWatch,
     address: Option<String>,
     /// How that is known.
     source: Source,

@@ -8,7 +8,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
 use salve_core::class::Class;
-use salve_core::event::{Event, Exit, NoteEvent};
+use salve_core::event::{Event, NoteEvent, ProcessExit};
 use salve_core::playbook::{ObservedFailure, Playbook};
 use salve_core::server::{LocalUrl, PortMove, PortedCommand, with_port};
 use serde_json::Value;
@@ -67,8 +67,11 @@ impl ServerCare<'_, '_, '_> {
         let base = &*self.context.base;
         let own = Worktree::of(&self.server.plan.dir)?;
         let output = evidence.output.as_str();
-        let seen =
-            ObservedFailure { fingerprint: &evidence.fingerprint, exit: &Exit::Code(1), output };
+        let seen = ObservedFailure {
+            fingerprint: &evidence.fingerprint,
+            exit: &ProcessExit::Code(1),
+            output,
+        };
         let place = place(&self.server.plan, self.shared, base);
         let expected = playbook::expected_port(&place.ask());
         let named = Playbook::built_in().clues(&seen).ports.into_iter().chain(expected);

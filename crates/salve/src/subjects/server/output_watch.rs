@@ -9,7 +9,7 @@
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use salve_core::event::Exit;
+use salve_core::event::ProcessExit;
 use salve_core::fingerprint::{FingerprintRules, Hints};
 use salve_core::playbook::{ObservedFailure, Playbook, Prescription};
 use salve_core::scrub::Scrubber;
@@ -137,8 +137,11 @@ fn impairment(
     }
     let output = scrubber.scrub(&output);
     let fingerprint = FingerprintRules::built_in().fingerprint(output.as_str(), &Hints::default());
-    let seen =
-        ObservedFailure { fingerprint: &fingerprint, exit: &Exit::Hung, output: output.as_str() };
+    let seen = ObservedFailure {
+        fingerprint: &fingerprint,
+        exit: &ProcessExit::Hung,
+        output: output.as_str(),
+    };
     let found = playbook::ails(&ask, &seen, scrubber);
     let safe = found.remedies.iter().find(|one| Prescription::is_safe(one));
     safe.map(|one| Impairment { remedy: one.remedy.digest, gone })

@@ -4,7 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use salve_core::event::{IncidentPolicy, Limits, Repeat, Subject, SubjectKind};
+use salve_core::event::{IncidentPolicy, Repeat, ResourceLimits, Subject, SubjectKind};
 use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::server::Expect;
 use salve_core::watch::{Strictness, WatchTerms};
@@ -105,7 +105,7 @@ const NO_PROGRESS: u32 = 2;
 #[derive(Clone, Copy, Debug)]
 pub struct ServerTerms {
     /// What may be spent.
-    pub limits: Limits,
+    pub limits: ResourceLimits,
     /// The first wait before a plain restart.
     pub backoff: Duration,
     /// How long edits settle.

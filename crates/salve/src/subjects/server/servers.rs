@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime};
 use salve_core::agent::server_brief;
 use salve_core::check::CheckBrief;
 use salve_core::event::{
-    Actor, EffectReport, Entry, Event, IncidentEvent, Limits, Mode, PersonOrder, ServerEvent,
-    ServerOrder,
+    Actor, EffectReport, Entry, Event, IncidentEvent, PersonOrder, RepairMode, ResourceLimits,
+    ServerEvent, ServerOrder,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, Phase};
@@ -328,7 +328,11 @@ impl Subjects for Servers {
 
     fn opening(&self, at: usize, base: &RunBase<'_>) -> OpeningTerms {
         let subject = self.all[at].plan.subject(&base.writer.scrubber);
-        OpeningTerms { subject, policy: self.terms.policy(&base.terms), left: Limits::default() }
+        OpeningTerms {
+            subject,
+            policy: self.terms.policy(&base.terms),
+            left: ResourceLimits::default(),
+        }
     }
 
     fn place(&self, at: usize, base: &RunBase<'_>) -> FailurePlace {
@@ -360,7 +364,7 @@ impl Subjects for Servers {
     fn resorts(&self, _: usize, _: &Case, diagnosis: &Diagnosis, base: &RunBase<'_>) -> Resorts {
         // Where a rule knows the failure, it says whether running it again can help.
         let own = match (diagnosis.nature, base.terms.mode) {
-            (Nature::Unknown, Mode::Legacy) => vec![RemedyWay::Again],
+            (Nature::Unknown, RepairMode::Legacy) => vec![RemedyWay::Again],
             (Nature::Unknown | Nature::Transient | Nature::Code | Nature::Infrastructure, _) => {
                 Vec::new()
             }
@@ -579,12 +583,12 @@ impl Subjects for Servers {
     fn keep_evidence(&mut self, at: usize, log: FailureLog, context: &mut SubjectContext<'_, '_>) {
         let (root, log) = (context.base.project.root().to_path_buf(), CrashLog(log));
         match context.base.terms.mode {
-            Mode::Agent => {
+            RepairMode::Agent => {
                 if let Err(error) = log.write(&root) {
                     context.note(at, &format!("cannot write the crash log: {error}"));
                 }
             }
-            Mode::Legacy => {
+            RepairMode::Legacy => {
                 let inbox = context.base.inbox.sender();
                 self.logs.add(PendingCrashLog { server: at, root, log, inbox });
             }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
-use salve_core::event::Exit;
+use salve_core::event::ProcessExit;
 use salve_core::tool::failure::FailedCall;
 use salve_core::tool::rule::ToolFix;
 use salve_core::tool::session::ToolHints;
@@ -80,7 +80,7 @@ pub struct FailingCall {
     /// What it said, not scrubbed.
     pub text: String,
     /// How its process ended, where it was one.
-    pub exit: Option<Exit>,
+    pub exit: Option<ProcessExit>,
     /// When the call began that failed.
     pub began: Timestamp,
     /// How long it took.

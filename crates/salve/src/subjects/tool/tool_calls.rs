@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 
 use salve_core::check::CheckBrief;
 use salve_core::event::{
-    AtALoss, Digest, EffectReport, IncidentOutcome, Limits, Mode, Proof, Repeat, Subject,
-    SubjectKind,
+    AtALoss, Digest, EffectReport, IncidentOutcome, Proof, RepairMode, Repeat, ResourceLimits,
+    Subject, SubjectKind,
 };
 use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::playbook::Diagnosis;
@@ -186,7 +186,7 @@ impl ToolCalls {
             let shown = |text: String| text.chars().take(SHOWN).collect::<String>();
             let seen = match seen {
                 Ok(text) => format!("`{look}` says now:\n{}", shown(text)),
-                Err(why) => format!("It could not be looked whether it did: {}", shown(why)),
+                Err(why) => format!("Salve could not find out whether it did: {}", shown(why)),
             };
             let call = Box::new(JudgedCall { failing, call });
             // Nobody is left to tell when the run is over.
@@ -417,10 +417,11 @@ impl Subjects for ToolCalls {
             (Some(_), _) | (None, None) => new(),
         };
         let attempts = Some(u64::from(self.means.max_retries()));
-        let mut policy = base.terms.policy(Limits { attempts, ..Limits::default() });
+        let mut policy =
+            base.terms.policy(ResourceLimits { attempts, ..ResourceLimits::default() });
         // Whoever called gets the failure, and knows best whom to ask.
-        (policy.at_a_loss, policy.mode) = (AtALoss::Close, Mode::Legacy);
-        OpeningTerms { subject, policy, left: Limits::default() }
+        (policy.at_a_loss, policy.mode) = (AtALoss::Close, RepairMode::Legacy);
+        OpeningTerms { subject, policy, left: ResourceLimits::default() }
     }
 
     fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {

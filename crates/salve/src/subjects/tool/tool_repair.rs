@@ -9,7 +9,8 @@ use std::time::Instant;
 
 use salve_core::check::{self, CheckBrief};
 use salve_core::event::{
-    AtALoss, EffectReport, IncidentOutcome, IncidentPolicy, Limits, Mode, OnFailure, Proof,
+    AtALoss, EffectReport, IncidentOutcome, IncidentPolicy, OnFailure, Proof, RepairMode,
+    ResourceLimits,
 };
 use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::playbook::Diagnosis;
@@ -42,7 +43,7 @@ pub enum ToolRepairWay {
         files: Vec<FileChange>,
     },
     /// Turns of an agent, within these limits.
-    Agent(Limits),
+    Agent(ResourceLimits),
 }
 
 /// What is tried, and for which failure.
@@ -140,20 +141,20 @@ impl Subjects for ToolRepair<'_> {
 
     fn opening(&self, _: usize, base: &RunBase<'_>) -> OpeningTerms {
         let subject = self.call.plan.subject(&base.writer.scrubber);
-        let one = Limits { attempts: Some(1), ..Limits::default() };
+        let one = ResourceLimits { attempts: Some(1), ..ResourceLimits::default() };
         let policy = match &self.way {
             // The person saw how large it is.
             ToolRepairWay::Patch { .. } => IncidentPolicy {
                 max_files: u32::MAX,
                 max_lines: u32::MAX,
-                mode: Mode::Legacy,
+                mode: RepairMode::Legacy,
                 ..base.terms.policy(one)
             },
             ToolRepairWay::Agent(limits) => base.terms.policy(*limits),
         };
         let policy =
             IncidentPolicy { at_a_loss: AtALoss::Close, on_failure: OnFailure::Undo, ..policy };
-        OpeningTerms { subject, policy, left: Limits::default() }
+        OpeningTerms { subject, policy, left: ResourceLimits::default() }
     }
 
     fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {

@@ -37,7 +37,6 @@ const FOREIGN: [&str; 12] = [
 /// Where a tool is written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct ToolSource {
-    /// The file.
     pub(super) file: PathBuf,
     /// The line where it begins, from 1.
     pub(super) line: usize,

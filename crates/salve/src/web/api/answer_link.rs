@@ -69,7 +69,7 @@ pub(super) async fn show(
     let handle = state.project_of(&grant)?;
     let card = handle.ask(move |reader| -> Result<String, HttpProblem> {
         let details = reader.incident(&grant.incident.to_string())?;
-        let is_asked = |ask: &salve_core::repair::Ask| {
+        let is_asked = |ask: &salve_core::repair::OpenQuestion| {
             ask.number == grant.question && ask.digest == grant.digest
         };
         match &details.question {

@@ -1,8 +1,7 @@
 //! Incidents: their stories, and what people answer, order and undo.
 
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::Path;
 use axum::response::Response;
 use jiff::Timestamp;
 use salve_core::event::{Actor, Amounts, PersonOrder};
@@ -10,14 +9,13 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::request::{PersonRequest, ProjectView};
 use super::{Decided, html_answer, json, parse, written};
 use crate::heal::people::{PersonAnswer, PersonWord};
 use crate::undo::{UndoDirection, UndoRequest, undo_repair};
-use crate::web::AppState;
-use crate::web::access::Visitor;
 use crate::web::assets::STYLE;
 use crate::web::decide::decide;
-use crate::web::pages::{ExportedIncident, ViewQuery, export_page, what_if_answer};
+use crate::web::pages::{ExportedIncident, export_page, what_if_answer};
 use crate::web::problem::HttpProblem;
 use crate::web::project_handle::ProjectHandle;
 use crate::web::views::{ProjectReader, ViewError, WhatIfAnswer, WhatIfRequest};
@@ -27,61 +25,41 @@ use crate::workspace::Again;
 const LONGEST_NOTE: usize = 2000;
 
 pub(super) async fn incidents(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, query, headers }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let (handle, wanted) = (state.project(query.project.as_deref())?, query.incidents());
-    let page = handle.ask(move |reader| reader.incidents(&wanted)).await??;
+    let wanted = query.incidents();
+    let page = project.ask(move |reader| reader.incidents(&wanted)).await??;
     json(&headers, &page)
 }
 
 pub(super) async fn incident(
-    State(state): State<AppState>,
-    _visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let handle = state.project(query.project.as_deref())?;
-    let details = handle.ask(move |reader| reader.incident(&id)).await??;
+    let details = project.ask(move |reader| reader.incident(&id)).await??;
     json(&headers, &details)
 }
 
 pub(super) async fn evidence(
-    State(state): State<AppState>,
-    _visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let handle = state.project(query.project.as_deref())?;
-    let evidence = handle.ask(move |reader| reader.evidence(&id)).await??;
+    let evidence = project.ask(move |reader| reader.evidence(&id)).await??;
     json(&headers, &evidence.ok_or_else(|| HttpProblem::missing("no evidence is kept"))?)
 }
 
 pub(super) async fn diff(
-    State(state): State<AppState>,
-    _visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let handle = state.project(query.project.as_deref())?;
-    let diffs = handle.ask(move |reader| -> Result<_, ViewError> {
+    let diffs = project.ask(move |reader| -> Result<_, ViewError> {
         let id = reader.incident(&id)?.story.repair.repair_id;
         reader.diffs(id)
     });
     json(&headers, &diffs.await??)
 }
 
-async fn exported(
-    state: &AppState,
-    id: String,
-    query: &ViewQuery,
-) -> Result<ExportedIncident, HttpProblem> {
-    let handle = state.project(query.project.as_deref())?;
+async fn exported(project: &ProjectHandle, id: String) -> Result<ExportedIncident, HttpProblem> {
     let export = move |reader: &mut ProjectReader| -> Result<ExportedIncident, ViewError> {
         let incident = reader.incident(&id)?;
         let evidence = reader.evidence(&id)?;
@@ -95,58 +73,48 @@ async fn exported(
             diffs,
         })
     };
-    Ok(handle.ask(export).await??)
+    Ok(project.ask(export).await??)
 }
 
 pub(super) async fn export_json(
-    State(state): State<AppState>,
-    _visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
+    ProjectView { project, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    written(&exported(&state, id, &query).await?)
+    written(&exported(&project, id).await?)
 }
 
 pub(super) async fn export_html(
-    State(state): State<AppState>,
-    _visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
+    ProjectView { project, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let exported = exported(&state, id, &query).await?;
+    let exported = exported(&project, id).await?;
     Ok(html_answer(export_page(&exported, STYLE).into_string()))
 }
 
 async fn replayed(
-    state: &AppState,
+    project: &ProjectHandle,
     id: String,
-    query: &ViewQuery,
     body: &Bytes,
 ) -> Result<WhatIfAnswer, HttpProblem> {
     let request: WhatIfRequest = parse(body)?;
-    let handle = state.project(query.project.as_deref())?;
-    Ok(handle.ask(move |reader| reader.what_if(&id, &request)).await??)
+    Ok(project.ask(move |reader| reader.what_if(&id, &request)).await??)
 }
 
 pub(super) async fn what_if(
-    State(state): State<AppState>,
-    _visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
+    ProjectView { project, .. }: ProjectView,
     body: Bytes,
 ) -> Result<Response, HttpProblem> {
-    written(&replayed(&state, id, &query, &body).await?)
+    written(&replayed(&project, id, &body).await?)
 }
 
 /// Answers the same as HTML, for the page.
 pub(super) async fn what_if_fragment(
-    State(state): State<AppState>,
-    _visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
+    ProjectView { project, .. }: ProjectView,
     body: Bytes,
 ) -> Result<Response, HttpProblem> {
-    let answer = replayed(&state, id, &query, &body).await?;
+    let answer = replayed(&project, id, &body).await?;
     Ok(html_answer(what_if_answer(&answer).into_string()))
 }
 
@@ -215,16 +183,11 @@ pub(super) async fn write_decision(
 }
 
 pub(super) async fn answer(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let person = visitor.decider(&state.person)?;
     let request: AnswerRequest = parse(&body)?;
-    let handle = state.project(query.project.as_deref())?;
-    write_decision(handle, id, person, move |scrubber| request.decision(scrubber)).await
+    write_decision(&project, id, person, move |scrubber| request.decision(scrubber)).await
 }
 
 /// An order to an incident.
@@ -254,13 +217,9 @@ enum IncidentOrder {
 }
 
 pub(super) async fn order(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let person = visitor.decider(&state.person)?;
     let OrderRequest { order } = parse(&body)?;
     let order = match order {
         IncidentOrder::Pause => PersonOrder::Pause,
@@ -270,8 +229,7 @@ pub(super) async fn order(
         IncidentOrder::Abort => PersonOrder::Abort,
         IncidentOrder::Escalate => PersonOrder::Escalate,
     };
-    let handle = state.project(query.project.as_deref())?;
-    write_decision(handle, id, person, move |_| Ok(PersonWord::Order(order))).await
+    write_decision(&project, id, person, move |_| Ok(PersonWord::Order(order))).await
 }
 
 /// What a person grants an incident.
@@ -290,21 +248,16 @@ pub(in crate::web) struct RefillRequest {
 }
 
 pub(super) async fn refill(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let person = visitor.decider(&state.person)?;
     let RefillRequest { attempts, tokens, minutes } = parse(&body)?;
     let wall_ms = minutes.saturating_mul(60_000);
     let granted = Amounts { attempts, tokens, wall_ms, ..Amounts::default() };
     if granted == Amounts::default() {
         return Err(HttpProblem::bad_request("nothing is granted"));
     }
-    let handle = state.project(query.project.as_deref())?;
-    write_decision(handle, id, person, move |_| Ok(PersonWord::Refill(granted))).await
+    write_decision(&project, id, person, move |_| Ok(PersonWord::Refill(granted))).await
 }
 
 /// What is to be undone.
@@ -334,13 +287,10 @@ enum UndoWay {
 }
 
 pub(super) async fn undo(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(id): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let by = Actor::Person { name: visitor.decider(&state.person)? };
+    let by = Actor::Person { name: person };
     let UndoBody { attempt, overwrite, direction } = parse(&body)?;
     let request = UndoRequest {
         attempt,
@@ -350,8 +300,7 @@ pub(super) async fn undo(
             UndoWay::Redo => UndoDirection::Redo,
         },
     };
-    let handle = state.project(query.project.as_deref())?;
-    let restored = handle.ask(move |reader| -> Result<_, HttpProblem> {
+    let restored = project.ask(move |reader| -> Result<_, HttpProblem> {
         let id = reader.incident_view(&id)?.id();
         let scrubber = reader.scrubber().clone();
         let missing = || HttpProblem::missing("there is no journal");

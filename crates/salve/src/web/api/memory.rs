@@ -1,8 +1,7 @@
 //! What is remembered: shown, asked about, and changed by people.
 
 use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::Path;
 use axum::response::Response;
 use jiff::Timestamp;
 use salve_core::event::{Actor, Draft, Event, MemoryEvent};
@@ -14,24 +13,20 @@ use salve_core::scrub::Scrubbed;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::request::{PersonRequest, ProjectView};
 use super::{html_answer, json, parse, written};
 use crate::learned::{Learned, LearnedError};
 use crate::project::Project;
 use crate::store::Store;
-use crate::web::AppState;
-use crate::web::access::Visitor;
-use crate::web::pages::{ViewQuery, memory_answer};
+use crate::web::pages::memory_answer;
 use crate::web::problem::HttpProblem;
 use crate::web::views::{ProjectReader, ViewError};
 
 pub(super) async fn memory(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, query, headers }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let (handle, wanted) = (state.project(query.project.as_deref())?, query.memory());
-    let view = handle.ask(move |reader| reader.memory_view(&wanted)).await??;
+    let wanted = query.memory();
+    let view = project.ask(move |reader| reader.memory_view(&wanted)).await??;
     json(&headers, &view)
 }
 
@@ -55,26 +50,20 @@ impl MemoryCheckRequest {
 }
 
 pub(super) async fn check(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
+    ProjectView { project, .. }: ProjectView,
     body: Bytes,
 ) -> Result<Response, HttpProblem> {
     let text = MemoryCheckRequest::text(&body)?;
-    let handle = state.project(query.project.as_deref())?;
-    written(&handle.ask(move |reader| reader.memory_answer(&text)).await??)
+    written(&project.ask(move |reader| reader.memory_answer(&text)).await??)
 }
 
 /// Answers the same as HTML, for the page.
 pub(super) async fn check_fragment(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
+    ProjectView { project, .. }: ProjectView,
     body: Bytes,
 ) -> Result<Response, HttpProblem> {
     let text = MemoryCheckRequest::text(&body)?;
-    let handle = state.project(query.project.as_deref())?;
-    let answer = handle.ask(move |reader| reader.memory_answer(&text)).await??;
+    let answer = project.ask(move |reader| reader.memory_answer(&text)).await??;
     Ok(html_answer(memory_answer(&answer).into_string()))
 }
 
@@ -84,16 +73,12 @@ pub(super) async fn check_fragment(
 pub(in crate::web) struct ForgetRequest {}
 
 pub(super) async fn forget(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(signature): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let by = Actor::Person { name: visitor.decider(&state.person)? };
+    let by = Actor::Person { name: person };
     let ForgetRequest {} = parse(&body)?;
     let signature = signature_of(&signature)?;
-    let handle = state.project(query.project.as_deref())?;
     let change = move |reader: &mut ProjectReader| -> Result<(), HttpProblem> {
         known(reader, signature)?;
         let store = reader.store().map_err(ViewError::from)?.ok_or_else(unknown)?;
@@ -103,7 +88,7 @@ pub(super) async fn forget(
         store.journal().append(draft).map_err(ViewError::from)?;
         sync(reader)
     };
-    handle.ask(change).await??;
+    project.ask(change).await??;
     done()
 }
 
@@ -113,16 +98,11 @@ pub(super) async fn forget(
 pub(in crate::web) struct PromoteRequest {}
 
 pub(super) async fn promote(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(signature): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { project, body, .. }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    visitor.decider(&state.person)?;
     let PromoteRequest {} = parse(&body)?;
     let signature = signature_of(&signature)?;
-    let handle = state.project(query.project.as_deref())?;
     let change = move |reader: &mut ProjectReader| -> Result<(), HttpProblem> {
         let known = known(reader, signature)?;
         let homeless = || HttpProblem::conflict("there is no place for your own memory");
@@ -131,7 +111,7 @@ pub(super) async fn promote(
         own.memory().merge(&[known]).map_err(ViewError::from)?;
         Ok(())
     };
-    handle.ask(change).await??;
+    project.ask(change).await??;
     done()
 }
 
@@ -148,16 +128,11 @@ pub(in crate::web) struct RemedyEditRequest {
 }
 
 pub(super) async fn edit(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(signature): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let person = visitor.decider(&state.person)?;
     let request: RemedyEditRequest = parse(&body)?;
     let signature = signature_of(&signature)?;
-    let handle = state.project(query.project.as_deref())?;
     let change = move |reader: &mut ProjectReader| -> Result<(), HttpProblem> {
         let known = known(reader, signature)?;
         let scrubber = reader.scrubber().clone();
@@ -168,7 +143,7 @@ pub(super) async fn edit(
         store.memory().edit(&[edit]).map_err(ViewError::from)?;
         sync(reader)
     };
-    handle.ask(change).await??;
+    project.ask(change).await??;
     done()
 }
 
@@ -216,7 +191,7 @@ fn known(reader: &mut ProjectReader, signature: Signature) -> Result<Knowledge, 
     store.memory().recall(signature).map_err(ViewError::from)?.ok_or_else(unknown)
 }
 
-/// Writes the shared files anew after a change.
+/// Writes the shared files again after a change.
 fn sync(reader: &mut ProjectReader) -> Result<(), HttpProblem> {
     let config = reader.config()?;
     let scrubber = reader.scrubber().clone();

@@ -3,6 +3,7 @@
 mod answer_link;
 mod incidents;
 mod memory;
+mod request;
 mod servers;
 mod session;
 mod settings;
@@ -11,7 +12,7 @@ mod work;
 
 use axum::Router;
 use axum::body::Bytes;
-use axum::extract::{Query, State};
+use axum::extract::State;
 use axum::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
@@ -28,9 +29,9 @@ pub(super) use session::{SessionOpened, SessionRequest};
 pub(super) use settings::{AcceptRequest, NoticeTestRequest, RuleWordRequest};
 pub(super) use work::{ControlRequest, LoopOrderRequest};
 
+use self::request::ProjectView;
 use super::access::Visitor;
 use super::decide::DecideError;
-use super::pages::ViewQuery;
 use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
 use super::views::{ProjectReader, ViewError};
@@ -221,12 +222,8 @@ async fn projects(
 }
 
 async fn status(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let handle = state.project(query.project.as_deref())?;
-    let overview = handle.ask(ProjectReader::overview).await??;
+    let overview = project.ask(ProjectReader::overview).await??;
     json(&headers, &overview)
 }

@@ -1,40 +1,29 @@
 //! Servers: their logs, and orders to them.
 
-use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::Path;
 use axum::response::Response;
 use salve_core::event::ServerOrder;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::request::{PersonRequest, ProjectView};
 use super::{Decided, json, parse, written};
-use crate::web::AppState;
-use crate::web::access::Visitor;
 use crate::web::decide::order_server;
-use crate::web::pages::ViewQuery;
 use crate::web::problem::HttpProblem;
 use crate::web::views::ViewError;
 
 pub(super) async fn logs(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, query, headers }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let (handle, wanted) = (state.project(query.project.as_deref())?, query.log());
-    json(&headers, &handle.ask(move |reader| reader.log_view(&wanted)).await??)
+    let wanted = query.log();
+    json(&headers, &project.ask(move |reader| reader.log_view(&wanted)).await??)
 }
 
 pub(super) async fn server_log(
-    State(state): State<AppState>,
-    _visitor: Visitor,
     Path(name): Path<String>,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let handle = state.project(query.project.as_deref())?;
-    let log = handle.ask(move |reader| -> Result<_, ViewError> {
+    let log = project.ask(move |reader| -> Result<_, ViewError> {
         // Only the log of a server that the journal knows: a name is not a path.
         let is_known = reader.servers()?.iter().any(|server| server.server == name);
         if is_known { reader.server_log(&name) } else { Ok(None) }
@@ -63,20 +52,15 @@ enum ServerOrderWord {
 }
 
 pub(super) async fn server_order(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(name): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let person = visitor.decider(&state.person)?;
     let ServerOrderRequest { order } = parse(&body)?;
     let order = match order {
         ServerOrderWord::Start => ServerOrder::Start,
         ServerOrderWord::Stop => ServerOrder::Stop,
         ServerOrderWord::Restart => ServerOrder::Restart,
     };
-    let handle = state.project(query.project.as_deref())?;
-    let seq = handle.ask(move |reader| order_server(reader, &name, order, &person)).await??;
+    let seq = project.ask(move |reader| order_server(reader, &name, order, &person)).await??;
     written(&Decided { ok: true, seq })
 }

@@ -1,8 +1,6 @@
 //! Settings and rules: shown, accepted and withdrawn by people, and notices tried out.
 
-use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::Path;
 use axum::response::Response;
 use jiff::Timestamp;
 use salve_core::earned::{EarningTerms, RuleStanding};
@@ -10,23 +8,17 @@ use salve_core::event::{Actor, Digest, Draft, Event, RuleEvent};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::request::{PersonRequest, ProjectView};
 use super::{Decided, json, parse, written};
 use crate::heal::earned;
 use crate::notify::{self, NoticePlan};
-use crate::web::AppState;
-use crate::web::access::Visitor;
-use crate::web::pages::ViewQuery;
 use crate::web::problem::HttpProblem;
 use crate::web::views::{ProjectReader, ViewError};
 
 pub(super) async fn settings(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let handle = state.project(query.project.as_deref())?;
-    json(&headers, &handle.ask(ProjectReader::settings_view).await??)
+    json(&headers, &project.ask(ProjectReader::settings_view).await??)
 }
 
 /// Which change of the settings is accepted.
@@ -38,17 +30,12 @@ pub(in crate::web) struct AcceptRequest {
 }
 
 pub(super) async fn accept(
-    State(state): State<AppState>,
-    visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let person = visitor.decider(&state.person)?;
     let AcceptRequest { digest } = parse(&body)?;
     let digest: Digest = serde_json::from_value(serde_json::Value::String(digest))
         .map_err(|_| HttpProblem::bad_request("the digest is not one"))?;
-    let handle = state.project(query.project.as_deref())?;
-    let changes = handle.ask(move |reader| reader.accept_settings(digest, person)).await??;
+    let changes = project.ask(move |reader| reader.accept_settings(digest, person)).await??;
     written(&serde_json::json!({ "ok": true, "changes": changes }))
 }
 
@@ -71,17 +58,13 @@ enum RuleWord {
 }
 
 pub(super) async fn rule_word(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(rule): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let by = Actor::Person { name: visitor.decider(&state.person)? };
+    let by = Actor::Person { name: person };
     let RuleWordRequest { word } = parse(&body)?;
-    let handle = state.project(query.project.as_deref())?;
     let say = move |reader: &mut ProjectReader| say_about_rule(reader, &rule, word, by);
-    written(&Decided { ok: true, seq: handle.ask(say).await?? })
+    written(&Decided { ok: true, seq: project.ask(say).await?? })
 }
 
 fn say_about_rule(
@@ -117,18 +100,13 @@ fn say_about_rule(
 pub(in crate::web) struct NoticeTestRequest {}
 
 pub(super) async fn test_notices(
-    State(state): State<AppState>,
-    visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { project, body, .. }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    visitor.decider(&state.person)?;
     let NoticeTestRequest {} = parse(&body)?;
-    let handle = state.project(query.project.as_deref())?;
     let plan = move |reader: &mut ProjectReader| -> Result<_, ViewError> {
         Ok((NoticePlan::new(&reader.config()?.settings), reader.project().clone()))
     };
-    let (plan, project) = handle.ask(plan).await??;
+    let (plan, project) = project.ask(plan).await??;
     // A target may take its time; the project's thread must not wait for it.
     let tried = tokio::task::spawn_blocking(move || notify::test(&plan, &project)).await;
     let tried = tried.map_err(|_| HttpProblem::conflict("the test broke off"))?;

@@ -1,35 +1,27 @@
 //! What all incidents add up to, as JSON and as tables.
 
-use axum::extract::{Query, State};
-use axum::http::{HeaderMap, header};
+use axum::http::header;
 use axum::response::{IntoResponse as _, Response};
 use salve_core::overview::{PeriodStatistics, Statistics};
 
 use super::json;
-use crate::web::AppState;
-use crate::web::access::Visitor;
-use crate::web::pages::ViewQuery;
+use super::request::ProjectView;
 use crate::web::problem::HttpProblem;
 
 pub(super) async fn statistics(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, query, headers }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let (handle, range) = (state.project(query.project.as_deref())?, query.range());
-    let statistics = handle.ask(move |reader| reader.statistics(range)).await??;
+    let range = query.range();
+    let statistics = project.ask(move |reader| reader.statistics(range)).await??;
     json(&headers, &statistics)
 }
 
 pub(super) async fn statistics_csv(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
+    ProjectView { project, query, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let (handle, range) = (state.project(query.project.as_deref())?, query.range());
+    let range = query.range();
     let table = query.table.clone().unwrap_or_else(|| "days".to_owned());
-    let statistics = handle.ask(move |reader| reader.statistics(range)).await??;
+    let statistics = project.ask(move |reader| reader.statistics(range)).await??;
     let text = csv_table(&statistics, &table).ok_or_else(|| {
         HttpProblem::missing("there is no such table").next("days, weeks, classes or failures")
     })?;

@@ -1,31 +1,23 @@
 //! Jobs and loops: how they stand, and orders to them.
 
-use axum::body::Bytes;
-use axum::extract::{Path, Query, State};
-use axum::http::HeaderMap;
+use axum::extract::Path;
 use axum::response::Response;
 use salve_core::event::{Actor, JobOrder, PersonOrder};
 use salve_core::job::{Job, job_state};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::request::{PersonRequest, ProjectView};
 use super::{Decided, json, parse, written};
 use crate::heal::loops;
 use crate::subjects::job::{JobOrderError, order_job, step_named, steps_in_words};
-use crate::web::AppState;
-use crate::web::access::Visitor;
-use crate::web::pages::ViewQuery;
 use crate::web::problem::HttpProblem;
 use crate::web::views::{ProjectReader, ViewError};
 
 pub(super) async fn work(
-    State(state): State<AppState>,
-    _visitor: Visitor,
-    Query(query): Query<ViewQuery>,
-    headers: HeaderMap,
+    ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let handle = state.project(query.project.as_deref())?;
-    json(&headers, &handle.ask(ProjectReader::work_view).await??)
+    json(&headers, &project.ask(ProjectReader::work_view).await??)
 }
 
 /// What a run of a job is ordered to do.
@@ -88,15 +80,10 @@ impl ControlRequest {
 }
 
 pub(super) async fn control(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(run): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let person = visitor.decider(&state.person)?;
     let request: ControlRequest = parse(&body)?;
-    let handle = state.project(query.project.as_deref())?;
     let order = move |reader: &mut ProjectReader| -> Result<_, HttpProblem> {
         let missing = || HttpProblem::missing("there is no such run").next("GET /api/work");
         let of = reader.job(&run)?.ok_or_else(missing)?;
@@ -108,7 +95,7 @@ pub(super) async fn control(
         })?;
         Ok(job_state(&reader.job(&of.id().to_string())?.ok_or_else(missing)?))
     };
-    written(&handle.ask(order).await??)
+    written(&project.ask(order).await??)
 }
 
 /// An order to a loop.
@@ -136,13 +123,10 @@ enum LoopOrderWord {
 }
 
 pub(super) async fn order_loop(
-    State(state): State<AppState>,
-    visitor: Visitor,
     Path(name): Path<String>,
-    Query(query): Query<ViewQuery>,
-    body: Bytes,
+    PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
-    let by = Actor::Person { name: visitor.decider(&state.person)? };
+    let by = Actor::Person { name: person };
     let LoopOrderRequest { order } = parse(&body)?;
     let order = match order {
         LoopOrderWord::Pause => PersonOrder::Pause,
@@ -151,7 +135,6 @@ pub(super) async fn order_loop(
         LoopOrderWord::Skip => PersonOrder::Skip,
         LoopOrderWord::Stop => PersonOrder::Abort,
     };
-    let handle = state.project(query.project.as_deref())?;
     let give = move |reader: &mut ProjectReader| -> Result<u64, HttpProblem> {
         let missing = || HttpProblem::missing("there is no such loop").next("GET /api/work");
         let of = reader.loop_named(&name)?.ok_or_else(missing)?;
@@ -161,5 +144,5 @@ pub(super) async fn order_loop(
             loops::order_loop(store, &of, order, &by, &scrubber).map_err(ViewError::from)?;
         taken.ok_or_else(|| HttpProblem::conflict("the loop does not take this now"))
     };
-    written(&Decided { ok: true, seq: handle.ask(give).await?? })
+    written(&Decided { ok: true, seq: project.ask(give).await?? })
 }

@@ -6,7 +6,7 @@ use salve_core::memory::{Ranked, RecordStanding, RememberedKind};
 use super::parts::{ago, counted, nothing, origin_word, patch_lines, percent};
 use crate::learned::MemoryAnswer;
 use crate::web::views::{
-    KnownFailureRow, MemoryOwner, MemoryQuery, MemoryView, PatternStage, UsagePatternRow,
+    KnownFailureRow, MemoryOwner, MemoryQuery, MemoryView, PatternWarning, UsagePatternRow,
 };
 use crate::web::visible::visible;
 
@@ -197,12 +197,12 @@ fn pattern_table(patterns: &[UsagePatternRow]) -> Markup {
     }
 }
 
-fn stage_badge(stage: PatternStage) -> Markup {
+fn stage_badge(stage: PatternWarning) -> Markup {
     let (word, class) = match stage {
-        PatternStage::Watching => ("watches", "busy"),
-        PatternStage::Warning => ("warns", "warn"),
-        PatternStage::Strongest => ("warns strongly", "bad"),
-        PatternStage::Expired => ("expired", "dim"),
+        PatternWarning::Watching => ("watches", "busy"),
+        PatternWarning::Warning => ("warns", "warn"),
+        PatternWarning::Strongest => ("warns strongly", "bad"),
+        PatternWarning::Expired => ("expired", "dim"),
     };
     html! { span class={ "badge " (class) } { (word) } }
 }

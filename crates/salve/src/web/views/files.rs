@@ -57,7 +57,7 @@ impl ProjectReader {
     pub(in crate::web) fn diffs(&mut self, id: IncidentId) -> Result<Vec<AttemptDiff>, ViewError> {
         let kept = Workspace::open(self.project())?;
         let mut diffs = Vec::new();
-        for AttemptChange { before, after } in kept.attempt_changes(id)? {
+        for AttemptChange { before, after } in kept.attempts().changes(id)? {
             let (Some(before), Some(after)) = (kept.load(before)?, kept.load(after)?) else {
                 continue;
             };

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::{ProjectReader, ViewError};
 use crate::learned::{Learned, MemoryAnswer, MemoryQuestion, ToolFixItem, UsagePattern};
 use crate::project::Project;
-use crate::store::{Counts, Page, Store};
+use crate::store::{MemorySize, Page, Store};
 
 /// How many known failures one page shows.
 const ROWS: u64 = 50;
@@ -61,13 +61,13 @@ pub(in crate::web) struct UsagePatternRow {
     /// How sure it is now.
     pub(in crate::web) confidence: Confidence,
     /// Where in its life it is.
-    pub(in crate::web) stage: PatternStage,
+    pub(in crate::web) stage: PatternWarning,
 }
 
 /// Where in its life a usage pattern is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(in crate::web) enum PatternStage {
+pub(in crate::web) enum PatternWarning {
     /// It only watches.
     Watching,
     Warning,
@@ -85,7 +85,7 @@ pub(in crate::web) struct MemoryView {
     pub(in crate::web) failures: Vec<KnownFailureRow>,
     /// What `skip` is for the next page, if there is one.
     pub(in crate::web) next_skip: Option<u64>,
-    pub(in crate::web) counts: Counts,
+    pub(in crate::web) counts: MemorySize,
     pub(in crate::web) tool_fixes: Vec<ToolFixItem>,
     pub(in crate::web) usage_patterns: Vec<UsagePatternRow>,
 }
@@ -101,7 +101,7 @@ impl ProjectReader {
             owner: query.owner,
             failures: Vec::new(),
             next_skip: None,
-            counts: Counts::default(),
+            counts: MemorySize::default(),
             tool_fixes: Vec::new(),
             usage_patterns: Vec::new(),
         };
@@ -188,10 +188,10 @@ fn row(knowledge: Knowledge, owner: MemoryOwner, now: Timestamp) -> KnownFailure
 fn pattern_row(pattern: UsagePattern, now: Timestamp) -> UsagePatternRow {
     let usage = UsageRecord::from(&pattern);
     let stage = match usage.level(now) {
-        _ if usage.is_expired(now) => PatternStage::Expired,
-        Level::Quiet => PatternStage::Watching,
-        Level::Active => PatternStage::Warning,
-        Level::Strongest => PatternStage::Strongest,
+        _ if usage.is_expired(now) => PatternWarning::Expired,
+        Level::Quiet => PatternWarning::Watching,
+        Level::Active => PatternWarning::Warning,
+        Level::Strongest => PatternWarning::Strongest,
     };
     UsagePatternRow { confidence: usage.confidence(now), pattern, stage }
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use salve_core::event::Entry;
 use salve_core::overview::IncidentIndex;
-use salve_core::repair::{self, IncidentStory, QuestionDetail, Scene};
+use salve_core::repair::{self, IncidentStory, QuestionDetail, RepairScene};
 use salve_core::scrub::Scrubber;
 use salve_core::view::{IncidentView, RemedyTried};
 use serde::Serialize;
@@ -23,7 +23,7 @@ pub(super) use files::{AttemptDiff, TextTail};
 pub(super) use incidents::{IncidentPage, IncidentQuery, IncidentRow, StateFilter};
 pub(super) use logs::{LogLines, LogQuery, LogView, LogViewLine};
 pub(super) use memory::{
-    KnownFailureRow, MemoryOwner, MemoryQuery, MemoryView, PatternStage, UsagePatternRow,
+    KnownFailureRow, MemoryOwner, MemoryQuery, MemoryView, PatternWarning, UsagePatternRow,
 };
 pub(super) use overview::{DayRange, NoticeLine, PersonNeeds, ProjectOverview};
 pub(super) use settings::{SettingsView, WaitingSettings};
@@ -101,12 +101,10 @@ impl ProjectReader {
         Self { name, watched, store: None, index, waiting: 0, waiting_at: None, repairs: None }
     }
 
-    /// Returns the project.
     pub(in crate::web) fn project(&self) -> &Project {
         &self.watched.project
     }
 
-    /// Returns the scrubber.
     pub(in crate::web) fn scrubber(&self) -> &Scrubber {
         &self.watched.scrubber
     }
@@ -168,7 +166,7 @@ impl ProjectReader {
 
     fn details(&self, view: &IncidentView) -> IncidentDetails {
         let deserted = deserted(view, self.scrubber());
-        let scene = Scene { deserted: deserted.as_slice(), ..Scene::default() };
+        let scene = RepairScene { deserted: deserted.as_slice(), ..RepairScene::default() };
         IncidentDetails {
             story: IncidentStory::of(view, &scene),
             remedies: view.remedies().to_vec(),

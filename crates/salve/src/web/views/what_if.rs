@@ -47,7 +47,7 @@ pub(in crate::web) struct WhatIfAnswer {
     pub(in crate::web) shared: usize,
     /// Where the courses part; nothing where they are the same.
     pub(in crate::web) difference: Option<CourseDifference>,
-    /// Remedies whose verdict cannot be judged anew: today's gate says something else than then.
+    /// Remedies whose verdict cannot be judged again: today's gate says something else than then.
     pub(in crate::web) not_judged: Vec<String>,
 }
 

@@ -19,7 +19,7 @@ use crate::workspace::ignored::is_program_data;
 use crate::workspace::keep::KeepPlace;
 use crate::workspace::scan::{Scanner, Walk, is_always_derived};
 use crate::workspace::tree::{Rel, WorkingTree, show};
-use crate::workspace::{Measured, Moment, Snapshot, Workspace, keep, measure};
+use crate::workspace::{Measured, Moment, Snapshot, Workspace, compare_ignored, keep, measure};
 
 /// What an agent changed.
 #[derive(Clone, Debug)]
@@ -111,7 +111,7 @@ impl Workspace {
         let derived = derived.count();
         let after = self.keep_from(&upper, after)?;
         let files = self.compare(before, &after)?;
-        let ignored = self.compare_ignored(before, &after)?;
+        let ignored = compare_ignored(self, before, &after)?;
         let measured = Measured { change: measure::total(&files), files, ignored, after };
         Ok(LayerChange { measured, sealed, discarded, derived })
     }

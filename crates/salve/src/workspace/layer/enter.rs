@@ -29,7 +29,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::plan::{LayerPlan, PlanKind};
 use super::{hidden, launcher, mounts};
 use crate::process::keeper;
-use crate::sandbox::Writes;
+use crate::sandbox::{Writes, bound_capabilities};
 
 /// The word by which this program knows that it is the outer process of a layer.
 pub(super) const OUTER: &str = "layered";
@@ -44,18 +44,6 @@ const SIGNALLED: i32 = 128;
 const ENDING: &str = "ending with Salve";
 /// What is done while the command runs.
 const WAITING: &str = "waiting for the command";
-
-/// What root needs to work on files of others, and for a sandbox of its own inside (the kernel lets
-/// nobody without `SETFCAP` name root in a user namespace); without the rest even root gains nothing.
-const CAPABILITIES: CapabilitySet = CapabilitySet::CHOWN
-    .union(CapabilitySet::SETFCAP)
-    .union(CapabilitySet::DAC_OVERRIDE)
-    .union(CapabilitySet::FOWNER)
-    .union(CapabilitySet::FSETID)
-    .union(CapabilitySet::KILL)
-    .union(CapabilitySet::SETGID)
-    .union(CapabilitySet::SETUID)
-    .union(CapabilitySet::NET_BIND_SERVICE);
 
 /// Why a command was not run in its layer.
 #[derive(Debug, thiserror::Error)]
@@ -280,15 +268,8 @@ fn command(plan: &LayerPlan) -> Command {
 fn give_up_rights() -> Result<(), LayerRefusal> {
     let refusal = || LayerRefusal::of("giving up rights");
     rustix::thread::clear_ambient_capability_set().map_err(refusal())?;
-    if rustix::process::geteuid().is_root() {
-        for capability in CapabilitySet::all().difference(CAPABILITIES).iter() {
-            match rustix::thread::remove_capability_from_bounding_set(capability) {
-                // An older kernel does not know it, and some root may not even give up.
-                Ok(()) | Err(rustix::io::Errno::INVAL | rustix::io::Errno::PERM) => {}
-                Err(error) => return Err(refusal()(error)),
-            }
-        }
-    }
+    // For a sandbox of its own inside: the kernel lets nobody without it name root in a user namespace.
+    bound_capabilities(CapabilitySet::SETFCAP).map_err(refusal())?;
     rustix::thread::set_no_new_privs(true).map_err(refusal())?;
     // Signals and abstract sockets of others, where the kernel knows such rules.
     let alone = Ruleset::default().scope(Scope::from_all(ABI::V6));

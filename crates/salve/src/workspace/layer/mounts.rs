@@ -17,6 +17,7 @@ use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 
 use super::enter::LayerRefusal;
 use super::plan::{LayerMounts, LayerPlan, OverlayMount};
+use crate::sandbox::kept_mount_flags;
 
 /// The devices that programs need.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -185,18 +186,9 @@ fn close_the_rest(there: &[PathBuf], covering: &[PathBuf]) -> Result<(), LayerRe
     Ok(())
 }
 
-/// Returns the flags that a user namespace must not take off a mount.
+/// Returns the flags that a mount keeps when it is made read-only.
 fn kept_flags(flags: StatVfsMountFlags) -> MsFlags {
-    let pairs = [
-        (StatVfsMountFlags::NOSUID, MsFlags::MS_NOSUID),
-        (StatVfsMountFlags::NODEV, MsFlags::MS_NODEV),
-        (StatVfsMountFlags::NOEXEC, MsFlags::MS_NOEXEC),
-        (StatVfsMountFlags::NOATIME, MsFlags::MS_NOATIME),
-        (StatVfsMountFlags::NODIRATIME, MsFlags::MS_NODIRATIME),
-        (StatVfsMountFlags::RELATIME, MsFlags::MS_RELATIME),
-    ];
-    let set = pairs.into_iter().filter(|(flag, _)| flags.contains(*flag));
-    let all = set.fold(MsFlags::empty(), |all, (_, flag)| all | flag);
+    let all = kept_mount_flags(flags);
     let is_lazy = all.intersects(MsFlags::MS_NOATIME | MsFlags::MS_RELATIME);
     // Saying nothing about times of access means to change them, which is refused.
     if is_lazy { all } else { all | MsFlags::MS_STRICTATIME }
@@ -234,7 +226,7 @@ fn pushed(mut bytes: Vec<u8>, byte: u8) -> Vec<u8> {
 pub(super) fn mount_processes() {
     let flags = MsFlags::MS_NOSUID | MsFlags::MS_NODEV | MsFlags::MS_NOEXEC;
     let proc = Path::new("/proc");
-    // A container that masks parts of it lets nobody mount it anew. The old one shows who is there,
+    // A container that masks parts of it lets nobody mount it again. The old one shows who is there,
     // but they are in another namespace and out of reach all the same.
     let _ = mount(Some("proc"), proc, Some("proc"), flags, None::<&str>);
     if rustix::process::geteuid().is_root() {

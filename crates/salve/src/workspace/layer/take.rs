@@ -12,7 +12,7 @@ use crate::workspace::oid::Oid;
 use crate::workspace::tree::{Kind, Rel, TreeItem, WorkingTree, show};
 use crate::workspace::{Again, Give, Moment, Name, RestoreSummary, Snapshot, Workspace, keep};
 
-/// How often a take-over begins anew because the user saved a file at that very moment.
+/// How often a take-over starts over because the user saved a file at that very moment.
 const ATTEMPTS: usize = 8;
 
 /// What was taken over.
@@ -97,16 +97,7 @@ impl Workspace {
         before: &Snapshot,
         after: &Snapshot,
     ) -> Result<TakenOver, TakeOverError> {
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
-            match self.take_over_now(before, after) {
-                Err(TakeOverError::Restore(error)) if error.is_changed_meanwhile() => {
-                    last = Some(error);
-                }
-                other => return other,
-            }
-        }
-        Err(last.map_or_else(|| TakeOverError::Conflict { paths: Vec::new() }, Into::into))
+        while_changed_meanwhile(|| self.take_over_now(before, after))
     }
 
     fn take_over_now(
@@ -155,16 +146,7 @@ impl Workspace {
         before: &Snapshot,
         after: &Snapshot,
     ) -> Result<RestoreSummary, TakeOverError> {
-        let mut last = None;
-        for _ in 0..ATTEMPTS {
-            match self.take_back_now(before, after) {
-                Err(TakeOverError::Restore(error)) if error.is_changed_meanwhile() => {
-                    last = Some(error);
-                }
-                other => return other,
-            }
-        }
-        Err(last.map_or_else(|| TakeOverError::Conflict { paths: Vec::new() }, Into::into))
+        while_changed_meanwhile(|| self.take_back_now(before, after))
     }
 
     fn take_back_now(
@@ -252,6 +234,22 @@ impl Workspace {
         let permissions = if wanted.permissions == was.permissions { is } else { wanted };
         Ok(Some(TreeItem { oid, ..*permissions }))
     }
+}
+
+/// Does something to files until nobody saves one of them at that very moment.
+fn while_changed_meanwhile<T>(
+    mut change: impl FnMut() -> Result<T, TakeOverError>,
+) -> Result<T, TakeOverError> {
+    let mut last = None;
+    for _ in 0..ATTEMPTS {
+        match change() {
+            Err(TakeOverError::Restore(error)) if error.is_changed_meanwhile() => {
+                last = Some(error);
+            }
+            other => return other,
+        }
+    }
+    Err(last.map_or_else(|| TakeOverError::Conflict { paths: Vec::new() }, Into::into))
 }
 
 fn set(tree: &mut WorkingTree, path: &Rel, item: Option<TreeItem>) {

@@ -167,7 +167,7 @@ fn a_patch_in_a_layer_is_its_change_and_leaves_the_tree_as_it_was() {
         fs::remove_dir_all(place.root().join("dir/deep")).unwrap();
         fs::write(place.root().join("dir/deep"), "a file now\n").unwrap();
         let mended = workspace.measure(&before).unwrap();
-        let patch = workspace.patch(&before, &mended.after).unwrap();
+        let patch = workspace.patches().between(&before, &mended.after).unwrap();
         let picture = place.picture();
         workspace.restore(&before, Give::All).unwrap();
         assert_eq!(place.picture(), old);

@@ -1,6 +1,6 @@
 //! Which installed packages were edited where they are installed.
 //!
-//! Whatever installs a package makes its directory anew, so a file that changed in a directory that
+//! Whatever installs a package makes its directory again, so a file that changed in a directory that
 //! did not was edited. What the system notes of a change cannot be set by whoever changes the file.
 
 use std::fs::{self, Metadata};

@@ -72,40 +72,50 @@ struct PatchTrial {
     _lair: ScratchDir,
 }
 
+/// Changes of a workspace as patches, which can be tried again elsewhere.
+pub struct Patches<'w>(&'w Workspace);
+
 impl Workspace {
+    /// Returns the way to make and apply patches here.
+    pub fn patches(&self) -> Patches<'_> {
+        Patches(self)
+    }
+}
+
+impl Patches<'_> {
     /// Returns the difference between two snapshots as a patch, raw and complete: texts, binary
     /// files, new and deleted ones, links, and whether files are executable.
-    pub fn patch(&self, before: &Snapshot, after: &Snapshot) -> Result<Vec<u8>, WorkspaceError> {
+    pub fn between(&self, before: &Snapshot, after: &Snapshot) -> Result<Vec<u8>, WorkspaceError> {
         let (from, to) = (before.name.to_ref(), after.name.to_ref());
         let mut args = vec!["diff-tree", "-r", "-p", "--binary", "--full-index", "--no-renames"];
         args.extend(["--no-color", "--no-ext-diff", "--no-textconv", "--no-relative"]);
         args.extend(["--unified=3", "--src-prefix=a/", "--dst-prefix=b/", &from, &to]);
-        self.scanner.git.read(&args)
+        self.0.scanner.git.read(&args)
     }
 
     /// Returns what a patch would change, if it fits; nothing is changed.
     pub fn fits(&self, patch: &[u8]) -> Result<Vec<FileChange>, PatchError> {
-        trial(self, patch)?.changes()
+        trial(self.0, patch)?.changes()
     }
 
     /// Applies a patch, whole or not at all, and returns what it changed.
     pub fn apply(&self, patch: &[u8]) -> Result<Vec<FileChange>, PatchError> {
-        let trial = trial(self, patch)?;
+        let trial = trial(self.0, patch)?;
         let changes = trial.changes()?;
         let plan = plan::plan(&trial.after, &trial.before, RestoreExtent::All)?;
-        let lay = LayPlace { dir: &self.state_dir, store: &trial.store };
-        let staged = restore::stage(&self.scanner, &plan, &trial.before, lay)?;
+        let lay = LayPlace { dir: &self.0.state_dir, store: &trial.store };
+        let staged = restore::stage(&self.0.scanner, &plan, &trial.before, lay)?;
         let Err(stop) = staged.apply() else { return Ok(changes) };
         let mut now = WorkingTree::default();
         for path in trial.before.differing(&trial.after) {
-            if let Some((item, _)) = read(self, &path)? {
+            if let Some((item, _)) = read(self.0, &path)? {
                 now.items.insert(path, item);
             }
         }
         // What somebody saved meanwhile stays.
         let extent = RestoreExtent::Repair { left: &trial.after, again: Again::Leave };
         let back = plan::plan(&trial.before, &now, extent)?;
-        let undone = restore::stage(&self.scanner, &back, &now, lay);
+        let undone = restore::stage(&self.0.scanner, &back, &now, lay);
         let undone = undone.map(|staged| staged.apply());
         let back = match undone {
             Ok(Ok(())) => super::Back::Whole,

@@ -44,23 +44,23 @@ fn a_patch_makes_the_same_change_again_byte_for_byte() {
     let before = workspace.snapshot(name(1)).unwrap();
     repair(&place);
     let (repaired, measured) = (place.picture(), workspace.measure(&before).unwrap());
-    let patch = workspace.patch(&before, &measured.after).unwrap();
+    let patch = workspace.patches().between(&before, &measured.after).unwrap();
     workspace.restore(&before, super::super::Give::All).unwrap();
     let own = gits_own(&place.root());
 
-    assert_eq!(workspace.fits(&patch).unwrap(), measured.files);
+    assert_eq!(workspace.patches().fits(&patch).unwrap(), measured.files);
     assert_eq!(place.picture(), start, "trying changes nothing");
-    assert_eq!(workspace.apply(&patch).unwrap(), measured.files);
+    assert_eq!(workspace.patches().apply(&patch).unwrap(), measured.files);
     assert_eq!(place.picture(), repaired);
     assert_eq!(fs::read_dir(place.root().join(".salve/patches")).unwrap().count(), 0);
-    let twice = workspace.apply(&patch).unwrap_err();
+    let twice = workspace.patches().apply(&patch).unwrap_err();
     assert!(matches!(twice, PatchError::Unfit { .. }), "{twice}");
     assert_eq!(place.picture(), repaired);
 
     let other = Place::bare();
     fill(&other);
     other.write("src/a.js", "zero\nzero\none\ntwo\nthree\nfour\nfive\nsix\nseven\n");
-    other.open().apply(&patch).unwrap();
+    other.open().patches().apply(&patch).unwrap();
     let read = |place: &Place| fs::read_to_string(place.root().join("src/a.js")).unwrap();
     assert_eq!(
         read(&other),
@@ -91,9 +91,9 @@ fn no_filter_of_the_project_runs_on_a_patch() {
     let before = workspace.snapshot(name(1)).unwrap();
     place.write("a", "2\n");
     let after = workspace.measure(&before).unwrap().after;
-    let patch = workspace.patch(&before, &after).unwrap();
+    let patch = workspace.patches().between(&before, &after).unwrap();
     workspace.restore(&before, super::super::Give::All).unwrap();
-    workspace.apply(&patch).unwrap();
+    workspace.patches().apply(&patch).unwrap();
     assert_eq!(fs::read_to_string(place.root().join("a")).unwrap(), "2\n");
     assert!(!trace.exists());
 }
@@ -135,7 +135,7 @@ fn a_patch_that_reaches_too_far_is_refused_and_changes_nothing() {
         (String::new(), "No valid patches"),
     ];
     for (patch, want) in rows {
-        let error = workspace.apply(patch.as_bytes()).unwrap_err().to_string();
+        let error = workspace.patches().apply(patch.as_bytes()).unwrap_err().to_string();
         assert!(error.contains(want), "{error} for\n{patch}");
         assert_eq!(place.picture(), start, "{patch}");
         assert_eq!(gits_own(&place.root()), own, "{patch}");

@@ -21,7 +21,7 @@ pub enum Confined {
 
 /// Takes from this thread, and from all it starts from now on, the right to write below `shut`;
 /// what is `open` may be written wherever it lies.
-pub(super) fn confine(shut: &Path, open: &Path) -> Result<Confined, RulesetError> {
+pub(super) fn confine_writes(shut: &Path, open: &Path) -> Result<Confined, RulesetError> {
     let open = Writes::default().allow(open);
     let is_enforced = beside(shut).into_iter().fold(open, Writes::allow).restrict()?;
     Ok(if is_enforced { Confined::Yes } else { Confined::No })

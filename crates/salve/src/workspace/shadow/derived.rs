@@ -2,7 +2,7 @@
 //!
 //! Installed packages are shown by links, one for each package: tools read them and resolve them to
 //! their real place. Links among them that lead into the project lead into the shadow. A build's
-//! directory of Rust is made anew with the compiled dependencies in it as hard links, which are
+//! directory of Rust is made again with the compiled dependencies in it as hard links, which are
 //! replaced and never written to. Caches stay away. All else is copied, within bounds.
 
 use std::ffi::OsStr;
@@ -11,12 +11,12 @@ use std::io;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
-use super::{Ground, link_text, packages};
+use super::{ShadowRoots, link_text, packages};
 
 /// Directories of packages, shown by links.
 const PACKAGES: [&str; 4] = ["node_modules", "bower_components", "vendor", ".yarn"];
 
-/// Directories that tools make anew and that are of no use elsewhere.
+/// Directories that tools make again and that are of no use elsewhere.
 const CACHES: [&str; 17] = [
     "__pycache__",
     ".pytest_cache",
@@ -60,7 +60,7 @@ enum How {
 
 /// Brings one thing after the other until too much has been copied.
 pub(super) struct Bringer<'a> {
-    ground: &'a Ground,
+    ground: &'a ShadowRoots,
     files: u64,
     bytes: u64,
     /// What was not brought, and why, for people.
@@ -68,7 +68,7 @@ pub(super) struct Bringer<'a> {
 }
 
 impl<'a> Bringer<'a> {
-    pub(super) fn new(ground: &'a Ground) -> Self {
+    pub(super) fn new(ground: &'a ShadowRoots) -> Self {
         Self { ground, files: 0, bytes: 0, lacks: Vec::new() }
     }
 

@@ -5,7 +5,7 @@ use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::Ground;
+use super::ShadowRoots;
 use crate::files::{FileKind, read_bytes};
 use crate::workspace::tree::WorkingTree;
 
@@ -19,7 +19,7 @@ const FIXED: [(&str, &str); 2] = [("UV_NO_SYNC", "1"), ("NX_DAEMON", "false")];
 const PNPM: [&str; 2] = ["npm_config_verify_deps_before_run", "pnpm_config_verify_deps_before_run"];
 
 /// Returns the variables to add to our own.
-pub(super) fn variables(ground: &Ground, tree: &WorkingTree) -> Vec<(OsString, OsString)> {
+pub(super) fn variables(ground: &ShadowRoots, tree: &WorkingTree) -> Vec<(OsString, OsString)> {
     let mut env: Vec<(OsString, OsString)> = std::env::vars_os()
         .filter(|(name, _)| !KEPT.iter().any(|kept| name == kept))
         .map(|(name, value)| (name, ground.to_shadow(&value), value))
@@ -59,7 +59,7 @@ pub(super) fn variables(ground: &Ground, tree: &WorkingTree) -> Vec<(OsString, O
 
 /// Makes a directory for temporary files where nothing new may be made among the others, since the
 /// real tree lies there.
-fn temporary(ground: &Ground) -> Option<PathBuf> {
+fn temporary(ground: &ShadowRoots) -> Option<PathBuf> {
     let usual = std::env::temp_dir();
     let usual = usual.canonicalize().unwrap_or(usual);
     let dir = ground.top.parent()?.join("tmp");
@@ -67,7 +67,7 @@ fn temporary(ground: &Ground) -> Option<PathBuf> {
 }
 
 /// Returns where the shadow's own Python sources are that are installed by their real place.
-fn sources(ground: &Ground, tree: &WorkingTree) -> Vec<PathBuf> {
+fn sources(ground: &ShadowRoots, tree: &WorkingTree) -> Vec<PathBuf> {
     let inside = tree.hidden.iter().map(|path| ground.real.join(path));
     let active = std::env::var_os("VIRTUAL_ENV").map(PathBuf::from);
     let environments = inside.chain(active).filter(|dir| dir.join("pyvenv.cfg").is_file());

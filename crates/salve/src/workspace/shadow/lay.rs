@@ -8,14 +8,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::{Component, Path};
 
-use super::{Ground, Scanner, WorkspaceError, link_text};
+use super::{Scanner, ShadowRoots, WorkspaceError, link_text};
 use crate::workspace::git::Git;
 use crate::workspace::keep;
 use crate::workspace::oid::Oid;
 use crate::workspace::tree::{Gap, Kind, Rel, TreeItem, WorkingTree, show};
 
 /// Makes the directories from the top to the root, and shows what lies beside the way by links.
-pub(super) fn surround(ground: &Ground) -> Result<(), WorkspaceError> {
+pub(super) fn surround(ground: &ShadowRoots) -> Result<(), WorkspaceError> {
     fs::create_dir_all(&ground.root).map_err(WorkspaceError::io(&ground.root))?;
     for step in ground.real.ancestors().take_while(|step| *step != ground.real_top) {
         let Some(above) = step.parent() else { break };
@@ -34,7 +34,7 @@ pub(super) fn surround(ground: &Ground) -> Result<(), WorkspaceError> {
 pub(super) fn lay(
     scanner: &Scanner,
     tree: &WorkingTree,
-    ground: &Ground,
+    ground: &ShadowRoots,
 ) -> Result<Vec<String>, WorkspaceError> {
     lay_over(&scanner.git, tree, ground)?;
     let gaps = tree.gaps.iter().filter(|(path, gap)| !bring_large(ground, path, gap));
@@ -45,7 +45,7 @@ pub(super) fn lay(
 pub(super) fn lay_over(
     store: &Git,
     tree: &WorkingTree,
-    ground: &Ground,
+    ground: &ShadowRoots,
 ) -> Result<(), WorkspaceError> {
     let mut made = HashSet::new();
     let parents = tree.items.keys().filter_map(|path| Path::new(path).parent());
@@ -61,7 +61,7 @@ pub(super) fn lay_over(
 /// Writes items into directories that are there.
 fn write_all<'a>(
     store: &Git,
-    ground: &Ground,
+    ground: &ShadowRoots,
     items: impl Iterator<Item = (&'a Rel, &'a TreeItem)>,
 ) -> Result<(), WorkspaceError> {
     let items: Vec<_> = items.collect();
@@ -91,7 +91,7 @@ fn write(path: &Path, content: &[u8], permissions: u16) -> io::Result<()> {
 const LARGEST_COPY: u64 = 2 << 30;
 
 /// Copies a file that was too large to be kept, if it is still what it was.
-fn bring_large(ground: &Ground, path: &OsStr, gap: &Gap) -> bool {
+fn bring_large(ground: &ShadowRoots, path: &OsStr, gap: &Gap) -> bool {
     let real = ground.real.join(path);
     let is_same = |meta: &fs::Metadata| {
         let written = i128::from(meta.mtime()) * 1_000_000_000 + i128::from(meta.mtime_nsec());
@@ -107,7 +107,7 @@ fn bring_large(ground: &Ground, path: &OsStr, gap: &Gap) -> bool {
 /// Gives the files that `only` names the state that they have in `tree`.
 pub(super) fn overlay(
     scanner: &Scanner,
-    ground: &Ground,
+    ground: &ShadowRoots,
     tree: &WorkingTree,
     only: &[String],
 ) -> Result<(), WorkspaceError> {
@@ -125,7 +125,7 @@ pub(super) fn overlay(
 }
 
 /// Removes a file of the shadow, never what a link leads to.
-fn clear(ground: &Ground, path: &Path) -> io::Result<()> {
+fn clear(ground: &ShadowRoots, path: &Path) -> io::Result<()> {
     let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
     let above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
     if !is_inside || above.into_iter().any(|dir| ground.root.join(dir).is_symlink()) {
@@ -142,7 +142,7 @@ fn clear(ground: &Ground, path: &Path) -> io::Result<()> {
 }
 
 /// Makes the directories to `path` real ones, and its place free.
-fn make_way(ground: &Ground, path: &Path) -> io::Result<()> {
+fn make_way(ground: &ShadowRoots, path: &Path) -> io::Result<()> {
     let mut above: Vec<&Path> =
         path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).collect();
     above.reverse();

@@ -8,7 +8,7 @@
 //!
 //! **Invariant:** what is written below the shadow's root stays in the shadow: no file in it is one
 //! with a file of the real tree that git tracks, and only installed packages, which tools read, are
-//! links into it. [`Shadow::confine`] has the kernel enforce that nothing else of the real tree is
+//! links into it. [`Shadow::confine_writes`] has the kernel enforce that nothing else of the real tree is
 //! written to.
 
 mod confine;
@@ -35,7 +35,7 @@ pub(super) use repo::top;
 
 /// A kept state in a directory of its own, until it is dropped.
 pub struct Shadow {
-    ground: Ground,
+    ground: ShadowRoots,
     env: Vec<(OsString, OsString)>,
     lacks: Vec<String>,
     drifted: Vec<String>,
@@ -45,7 +45,7 @@ pub struct Shadow {
 
 /// Where the shadow and the real tree lie.
 #[derive(Clone, Debug)]
-struct Ground {
+struct ShadowRoots {
     /// The top of the real repository, or the project's root without one.
     real_top: PathBuf,
     /// What stands for it.
@@ -56,7 +56,7 @@ struct Ground {
     root: PathBuf,
 }
 
-impl Ground {
+impl ShadowRoots {
     /// Returns what stands for a path of the real tree; any other path stands for itself.
     fn path(&self, real: &Path) -> PathBuf {
         match real.strip_prefix(&self.real_top) {
@@ -85,11 +85,13 @@ impl Workspace {
         let rest = scanner.root.strip_prefix(&real_top).unwrap_or(Path::new(""));
         let top = lair.dir().join(name);
         let root = below(&top, rest);
-        let ground = Ground { real_top, top, real: scanner.root.clone(), root };
+        let ground = ShadowRoots { real_top, top, real: scanner.root.clone(), root };
 
         lay::surround(&ground)?;
         let mut lacks = lay::lay(scanner, tree, &ground)?;
-        self.lay_ignored(of, &ground)?;
+        if let Some(store) = self.vault.existing() {
+            lay::lay_over(&store, &of.ignored.tree, &ground)?;
+        }
         let mut bringer = Bringer::new(&ground);
         tree.hidden.iter().for_each(|path| bringer.bring(Path::new(path)));
         lacks.extend(bringer.lacks);
@@ -100,14 +102,6 @@ impl Workspace {
         let now = packages::look(&scanner.root, &tree.hidden);
         let drifted = packages::differing(&tree.packages, &now);
         Ok(Shadow { ground, env, lacks, drifted, _lair: lair })
-    }
-
-    /// Lays the ignored files out that are kept.
-    fn lay_ignored(&self, of: &Snapshot, ground: &Ground) -> Result<(), WorkspaceError> {
-        match self.vault.existing() {
-            Some(store) => lay::lay_over(&store, &of.ignored.tree, ground),
-            None => Ok(()),
-        }
     }
 
     /// Gives the files named by `only` in a shadow the state that they have in another snapshot;
@@ -164,9 +158,9 @@ impl Shadow {
     /// the real tree; returns whether the kernel can.
     ///
     /// It cannot be given back, so this is called on a thread that ends with the check.
-    pub fn confine(&self) -> Confined {
+    pub fn confine_writes(&self) -> Confined {
         // A kernel that knows the rules and refuses them enforces nothing either.
-        confine::confine(&self.ground.real_top, &self.ground.top).unwrap_or(Confined::No)
+        confine::confine_writes(&self.ground.real_top, &self.ground.top).unwrap_or(Confined::No)
     }
 }
 
@@ -216,7 +210,7 @@ fn swap(text: &[u8], from: &Path, to: &Path) -> Vec<u8> {
 }
 
 /// Returns what stands in the shadow for the text of a link of the real tree.
-fn link_text(ground: &Ground, real_link: &Path, text: &OsStr) -> OsString {
+fn link_text(ground: &ShadowRoots, real_link: &Path, text: &OsStr) -> OsString {
     let target = Path::new(text);
     if target.is_absolute() {
         return ground.path(target).into_os_string();

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use super::*;
 use crate::project::Project;
-use crate::workspace::Limits;
+use crate::workspace::SnapshotLimits;
 use crate::workspace::tests::{Place, name};
 
 /// A project with a place for its shadows.
@@ -25,7 +25,7 @@ impl Stage {
     fn at(place: Place, root: &Path) -> Self {
         let shadows = tempfile::tempdir().unwrap();
         let mut workspace =
-            Workspace::with_limits(&Project::at(root).unwrap(), Limits::default()).unwrap();
+            Workspace::with_limits(&Project::at(root).unwrap(), SnapshotLimits::default()).unwrap();
         workspace.shadows = shadows.path().canonicalize().unwrap();
         Self { place, _shadows: shadows, workspace }
     }
@@ -40,7 +40,7 @@ impl Stage {
 fn run(shadow: &Shadow, script: &str) -> String {
     let output = std::thread::scope(|scope| {
         let run = || {
-            shadow.confine();
+            shadow.confine_writes();
             let mut command = Command::new("sh");
             command.args(["-c", script]).current_dir(shadow.root());
             command.envs(shadow.env().iter().cloned()).output().unwrap()
@@ -150,7 +150,8 @@ fn nothing_that_runs_in_a_shadow_can_write_to_the_real_tree() {
     stage.place.write("node_modules/dep/index.js", "dep\n");
     let shadow = stage.shadow();
     let (root, start) = (stage.place.root(), stage.place.picture());
-    let is_confined = std::thread::scope(|scope| scope.spawn(|| shadow.confine()).join().unwrap());
+    let is_confined =
+        std::thread::scope(|scope| scope.spawn(|| shadow.confine_writes()).join().unwrap());
     if is_confined == Confined::No {
         return;
     }

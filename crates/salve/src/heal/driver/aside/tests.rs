@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use salve_core::check::CheckBrief;
 use salve_core::event::{
-    Breaker, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Limits, PersonQuestion,
-    Proof, Repeat, Subject, SubjectKind,
+    Breaker, EffectReport, Event, IncidentEvent, IncidentOutcome, PersonQuestion, ProcessExit,
+    Proof, Repeat, ResourceLimits, Subject, SubjectKind,
 };
 use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::playbook::Diagnosis;
@@ -73,10 +73,11 @@ impl Subjects for ManyFailing {
 
     fn opening(&self, at: usize, base: &RunBase<'_>) -> OpeningTerms {
         let name = base.writer.scrubber.scrub(&format!("scripted-{at}"));
-        let mut policy = base.terms.policy(Limits { attempts: Some(4), ..Limits::default() });
+        let mut policy =
+            base.terms.policy(ResourceLimits { attempts: Some(4), ..ResourceLimits::default() });
         policy.watch_ms = 600_000 * u64::from(self.told.is_empty() && self.joined == 0);
         let subject = Subject { kind: SubjectKind::Server, name, repeat: Repeat::Safe };
-        OpeningTerms { subject, policy, left: Limits::default() }
+        OpeningTerms { subject, policy, left: ResourceLimits::default() }
     }
 
     fn place(&self, _: usize, base: &RunBase<'_>) -> FailurePlace {
@@ -125,7 +126,7 @@ impl Subjects for ManyFailing {
                 break;
             };
             let base = &*context.base;
-            let exit = Exit::Code(1);
+            let exit = ProcessExit::Code(1);
             let evidence = Evidence::of(words, Some(&exit), base.rules, &base.writer.scrubber);
             let (took, before, verifies) = (Duration::ZERO, Vec::new(), None);
             context.failed(at, SeenFailure { evidence, took, before, verifies, waiter });

@@ -84,11 +84,14 @@ const ID: IncidentId = IncidentId(Uuid::from_u128(7));
 /// Leaves an incident that asks a person and whose run is dead; returns what an answer is bound to.
 fn leave_asking(project: &Project, config: &Config) -> Digest {
     let dead = Process { pid: u32::MAX - 1, started: 1, host: host() };
-    let seen = Evidence::of(WORDS, Some(&Exit::Code(1)), FingerprintRules::built_in(), &scrubber());
+    let seen =
+        Evidence::of(WORDS, Some(&ProcessExit::Code(1)), FingerprintRules::built_in(), &scrubber());
     let (kind, name) = (SubjectKind::Check, Scrubbed::literal("scripted"));
     let opened = IncidentEvent::Opened {
         subject: Subject { kind, name, repeat: Repeat::Safe },
-        policy: Box::new(terms(config).policy(Limits { attempts: Some(4), ..Limits::default() })),
+        policy: Box::new(
+            terms(config).policy(ResourceLimits { attempts: Some(4), ..ResourceLimits::default() }),
+        ),
         symptom: Box::new(Symptom { acted: Acted::No, ..seen.symptom }),
     };
     let claimed = IncidentEvent::Claimed { instead_of: None };

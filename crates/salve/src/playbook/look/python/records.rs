@@ -9,7 +9,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use salve_core::playbook::Venv;
 use sha2::{Digest as _, Sha256};
 
-use super::super::super::Ask;
+use super::super::super::FailedSubject;
 use super::{normalised, site_packages};
 use crate::files::{FileKind, Links, read_bytes_where, read_text};
 
@@ -30,7 +30,7 @@ pub(super) fn distributions(packages: &Path) -> Vec<(String, String, PathBuf)> {
 
 /// Returns the distributions that the output names and whose files are not those that were
 /// installed: one of its files differs from its hash, or is gone.
-pub(super) fn damaged(ask: &Ask<'_>, venv: &Venv, output: &str) -> Vec<(String, String)> {
+pub(super) fn damaged(ask: &FailedSubject<'_>, venv: &Venv, output: &str) -> Vec<(String, String)> {
     let tops = named(output);
     if tops.is_empty() {
         return Vec::new();

@@ -67,7 +67,7 @@ pub(super) fn open(damaged: &Path, time: Duration) -> Option<(Connection, WorkLi
     })
 }
 
-/// Writes anew the first bytes of the file, which are the same in every store.
+/// Rewrites the first bytes of the file, which are the same in every store.
 fn write_header(damaged: &Path) -> io::Result<()> {
     const PAGE: u16 = 4096;
     let mut file = fs::OpenOptions::new().write(true).open(damaged)?;

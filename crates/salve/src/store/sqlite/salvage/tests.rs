@@ -451,7 +451,7 @@ fn a_page_that_is_reached_from_itself_or_from_everywhere_is_no_trap() {
 fn a_row_that_says_something_else_than_the_copy_is_found_and_put_right() {
     let sound = Sound::new();
     let (_dir, project) = sound.copy();
-    // A copied project's copy of the journal is another file, which is written anew first.
+    // A copied project's copy of the journal is another file, which is rewritten first.
     Store::open(&project).unwrap().update_copy().unwrap();
     assert_eq!(Store::examine(&project).unwrap(), None);
     let conn = Connection::open(project.database()).unwrap();

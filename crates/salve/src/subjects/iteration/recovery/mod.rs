@@ -14,7 +14,7 @@ use std::time::Instant;
 use salve_core::check::proof::Colour;
 use salve_core::check::{self, CheckBrief, Results};
 use salve_core::event::{
-    Digest, Effect, EffectReport, Event, Exit, IncidentEvent, IncidentOutcome, Proposed,
+    Digest, Effect, EffectReport, Event, IncidentEvent, IncidentOutcome, ProcessExit, Proposed,
     RecoveryEvent,
 };
 use salve_core::incident::{DueEffect, Incident, Phase, RemedyFate};
@@ -50,7 +50,7 @@ const AGAIN: &str = "run it again";
 #[derive(Clone, Debug)]
 pub struct RecoveryTerms {
     /// What one incident may spend.
-    pub limits: salve_core::event::Limits,
+    pub limits: salve_core::event::ResourceLimits,
     /// How often the same failure may come back in the same files.
     pub no_progress_limit: u32,
     /// After how many failures in a row everything is undone.
@@ -150,7 +150,8 @@ impl<'r> RecoverySubject<'r> {
             Some(_) => (0, String::new()),
             None => (1, lines.unwrap_or_default()),
         };
-        let ran = CommandRunEnd { exit: Exit::Code(code), output, ..CommandRunEnd::nothing() };
+        let ran =
+            CommandRunEnd { exit: ProcessExit::Code(code), output, ..CommandRunEnd::nothing() };
         // Nobody is left to tell when the run is over.
         let _ = self.news.sender().send(RecoveryNews { verifies, ran });
     }

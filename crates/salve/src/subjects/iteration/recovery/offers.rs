@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use salve_core::class::Class;
-use salve_core::event::{Judgement, Mode, RemedyOrigin, RemedyVerdict};
+use salve_core::event::{Judgement, RemedyOrigin, RemedyVerdict, RepairMode};
 use salve_core::gate::{GateCounters, Request, Which};
 use salve_core::incident::{Incident, RemedyFate};
 use salve_core::playbook::Diagnosis;
@@ -108,7 +108,7 @@ impl RecoveryOffers<'_> {
         }
         let diagnosis = case.diagnosis().cloned().unwrap_or_else(Diagnosis::unknown);
         let (known, scrubber) = (&base.remedies, &base.writer.scrubber);
-        let mut offers = known.prescribed(&diagnosis, case.failed(), Mode::Legacy, scrubber);
+        let mut offers = known.prescribed(&diagnosis, case.failed(), RepairMode::Legacy, scrubber);
         if let Some(seen) = case.seen() {
             let (store, signature) = (base.writer.store, seen.symptom.signature);
             let known = known.known(&base.project, store, signature, scrubber)?;

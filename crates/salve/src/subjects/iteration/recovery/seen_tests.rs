@@ -1,7 +1,7 @@
 //! What was seen of a loop's tests: whether they executed, what ails them, and what that proves.
 
 use salve_core::check::proof::{self, Before, Colour, OldVerifier, Touched};
-use salve_core::check::{self, Counts};
+use salve_core::check::{self, TestCounts};
 use salve_core::event::{Proof, RemedyKind, RemedyOrigin};
 use salve_core::incident::DueEffect;
 use salve_core::playbook::{Diagnosis, Nature};
@@ -109,8 +109,8 @@ impl SeenTests {
             before: Before::Off,
             old_verifier: OldVerifier::Untouched,
             weakenings: 0,
-            counts_before: Counts::default(),
-            counts_after: Counts::default(),
+            counts_before: TestCounts::default(),
+            counts_after: TestCounts::default(),
         });
         let why = judged.ground.to_string();
         context.judged(ONLY, effect, VerifiedFinding::new(judged.proof, &why));
