@@ -28,6 +28,8 @@ fn agent_works(story: &mut TestIncident, tokens: u64) {
         model: Some(Scrubbed::literal("haiku")),
         limit_ms: 1_000,
     });
+    let laid = Event::Incident(IncidentEvent::LayerLaid { effect: apply });
+    story.salve(laid).unwrap();
     story.salve(launched).unwrap();
     for so_far in [tokens / 2, tokens] {
         let spent = Amounts { tokens: so_far, money_micros: so_far * 10, ..Amounts::default() };
@@ -49,6 +51,7 @@ fn agent_works(story: &mut TestIncident, tokens: u64) {
     story
         .salve(Event::Incident(IncidentEvent::Finished { effect: measure, report: small }))
         .unwrap();
+    story.finish(Effect::TakeOver, EffectReport::Done);
 }
 
 fn verified(story: &mut TestIncident, proof: Proof, signature: u64) {
