@@ -135,7 +135,7 @@ pub fn apply_in(
         Ok(workspace) => workspace,
         Err(error) => return failed(scrubber, &error),
     };
-    match workspace.apply_in(layer, patch) {
+    match workspace.patches().apply_in(layer, patch) {
         Ok(()) => EffectReport::Done,
         Err(error) => failed(scrubber, &error),
     }

@@ -324,7 +324,8 @@ fn a_driver_goes_on_wherever_it_was_killed() {
         let healed = Phase::Closed(IncidentOutcome::Recovered(Proof::Proven));
         match journal(&project).iter().map(Incident::phase).collect::<Vec<_>>().as_slice() {
             [phase] if *phase == healed => assert_eq!(text, "good\n", "at entry {killed_at}"),
-            // The patch was about to be applied: it may have been, so it is not tried again.
+            // The patch may have been applied, or the layer in which it was tried went with the run: it is
+            // not tried again unasked.
             [Phase::Asking { .. }] => {
                 assert_eq!(text, "bad\n", "at entry {killed_at}");
                 asked += 1;
@@ -332,7 +333,7 @@ fn a_driver_goes_on_wherever_it_was_killed() {
             phases => panic!("killed at entry {killed_at}: {phases:?}"),
         }
     }
-    assert!(asked <= 2, "only where the patch may have been applied: {asked}");
+    assert!(asked <= 6, "only between the patch's layer and its way into the tree: {asked}");
 }
 
 /// Returns this host as processes name it.

@@ -173,7 +173,7 @@ fn a_patch_in_a_layer_is_its_change_and_leaves_the_tree_as_it_was() {
         assert_eq!(place.picture(), old);
         let before = workspace.snapshot(name(2)).unwrap();
         let layer = workspace.private_layer_by(&before, means).unwrap();
-        workspace.apply_in(&layer, &patch).unwrap();
+        workspace.patches().apply_in(&layer, &patch).unwrap();
         assert_eq!(place.picture(), old, "{means:?}: the real tree is as it was");
         let seen = run(&layer, "cat dir/b.txt dir/deep");
         assert!(seen.ends_with("b\nmended\na file now\n"), "{means:?}: {seen}");

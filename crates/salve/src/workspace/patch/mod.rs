@@ -124,13 +124,11 @@ impl Patches<'_> {
         let (path, source) = (show(&stop.path), stop.source);
         Err(PatchError::Apply(RestoreError::Partly { path, source, back }))
     }
-}
 
-impl Workspace {
     /// Applies a patch in a private layer; the tree is as it was.
     pub fn apply_in(&self, layer: &PrivateLayer, patch: &[u8]) -> Result<(), PatchError> {
-        let trial = trial(self, patch)?;
-        let staged = ScratchDir::make(&layer.staging(&self.state_dir))?;
+        let trial = trial(self.0, patch)?;
+        let staged = ScratchDir::make(&layer.staging(&self.0.state_dir))?;
         let (mut gone, mut written) = (Vec::new(), Vec::new());
         for path in trial.before.differing(&trial.after) {
             match trial.after.items.get(&path) {
