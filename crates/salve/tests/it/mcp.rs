@@ -383,7 +383,6 @@ fn a_report_is_bound_to_the_attempt_whose_task_the_session_got() {
     let reason = salve_core::scrub::Scrubbed::literal("the agent was stopped");
     let report = salve_core::event::EffectReport::failed(reason);
     care.write(Event::Incident(IncidentEvent::Finished { effect: 2, report }));
-    care.act();
     care.await_agent();
     let step = json!({ "repairId": id, "phase": "agent_wrote_files" });
     let late = slow.call("canvas_mark_repair_step", step.clone());
