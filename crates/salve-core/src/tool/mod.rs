@@ -4,6 +4,7 @@ pub mod cluster;
 pub mod envelope;
 pub mod failure;
 pub mod hook;
+pub mod http_header;
 pub mod inside;
 pub mod rule;
 pub mod rule_text;

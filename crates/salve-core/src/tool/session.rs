@@ -6,10 +6,11 @@
 //!
 //! **Invariant:** a request that may have acted is never sent twice.
 
+mod greeting;
 mod hints;
 mod limits;
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use serde::Deserialize;
@@ -17,6 +18,7 @@ use serde_json::Value;
 
 use super::envelope::{Envelope, MessageId};
 use super::rule::ToolPattern;
+pub use greeting::{ClientGreeting, GreetingRequest};
 pub use hints::ToolHints;
 pub use limits::ToolTimeLimit;
 
@@ -115,25 +117,13 @@ pub enum PossibleEffect {
     MayHaveActed,
 }
 
-/// How the client greeted its server, to be repeated to the next one.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-struct Greeting {
-    initialize: Option<(MessageId, MessageLine)>,
-    initialized: Option<MessageLine>,
-    /// What the client set or subscribed to since, by what the next of its kind replaces.
-    settings: BTreeMap<String, (MessageId, MessageLine)>,
-    is_answered: bool,
-    /// Which lists the server has, by their names in the protocol.
-    lists: Vec<&'static str>,
-}
-
 /// One client's connection with its server, over all the server's restarts.
 #[derive(Clone, Debug, Default)]
 pub struct ProxySession {
     waiting: HashMap<MessageId, WaitingRequest>,
     requests: u64,
     has_answered: bool,
-    greeting: Greeting,
+    greeting: ClientGreeting,
     /// Requests of the proxy's own, and those that the client has been answered already.
     swallowed: HashSet<MessageId>,
     greets: Option<MessageId>,
@@ -191,7 +181,7 @@ impl ProxySession {
         now_ms: u64,
     ) {
         if let Some(line) = &line {
-            self.remember_greeting(id, method, line);
+            self.greeting.asked(id, method, line);
         }
         self.requests += 1;
         let request = WaitingRequest {
@@ -207,45 +197,9 @@ impl ProxySession {
         self.waiting.insert(id.clone(), request);
     }
 
-    fn remember_greeting(&mut self, id: &MessageId, method: &str, line: &MessageLine) {
-        #[derive(Deserialize)]
-        struct Subscription<'a> {
-            #[serde(borrow)]
-            params: Resource<'a>,
-        }
-        #[derive(Deserialize)]
-        struct Resource<'a> {
-            #[serde(borrow)]
-            uri: std::borrow::Cow<'a, str>,
-        }
-        let kept = || (id.clone(), Arc::clone(line));
-        let resource = || {
-            serde_json::from_slice::<Subscription<'_>>(line).ok().map(|s| s.params.uri.into_owned())
-        };
-        match method {
-            "initialize" => {
-                self.greeting = Greeting { initialize: Some(kept()), ..Greeting::default() };
-            }
-            "logging/setLevel" => {
-                self.greeting.settings.insert(method.to_owned(), kept());
-            }
-            "resources/subscribe" => {
-                if let Some(uri) = resource() {
-                    self.greeting.settings.insert(format!("resource {uri}"), kept());
-                }
-            }
-            "resources/unsubscribe" => {
-                if let Some(uri) = resource() {
-                    self.greeting.settings.remove(&format!("resource {uri}"));
-                }
-            }
-            _ => {}
-        }
-    }
-
     fn note(&mut self, method: &str, line: Option<&[u8]>) {
         match method {
-            "notifications/initialized" => self.greeting.initialized = line.map(Arc::from),
+            "notifications/initialized" => self.greeting.initialized(line),
             "notifications/cancelled" => {
                 if let Some(id) = line.and_then(cancelled_id) {
                     self.waiting.remove(&id);
@@ -297,10 +251,7 @@ impl ProxySession {
         };
         self.has_answered = true;
         match (&*request.method, line) {
-            ("initialize", line) => {
-                self.greeting.is_answered = true;
-                self.greeting.lists = line.map(hints::lists_of).unwrap_or_default();
-            }
+            ("initialize", line) => self.greeting.answered(line),
             ("tools/list", Some(line)) => self.hints.extend(hints::hints_of(line)),
             _ => {}
         }
@@ -456,19 +407,19 @@ impl ProxySession {
     /// Begins to greet a new server as the client greeted the first; returns nothing where the
     /// client did not, or is still waiting for the answer.
     pub fn greet(&mut self) -> Option<MessageLine> {
-        let (id, line) = self.greeting.initialize.as_ref().filter(|_| self.greeting.is_answered)?;
-        self.greets = Some(id.clone());
-        Some(Arc::clone(line))
+        let beginning = self.greeting.beginning()?;
+        self.greets = Some(beginning.id.clone());
+        Some(Arc::clone(&beginning.line))
     }
 
     /// Returns what a greeted server is told before anything else: what the client had set.
     pub fn settle_in(&mut self) -> Vec<MessageLine> {
-        let mut lines: Vec<MessageLine> = self.greeting.initialized.iter().cloned().collect();
-        for (id, line) in self.greeting.settings.values() {
+        let mut lines: Vec<MessageLine> = self.greeting.read_word().cloned().into_iter().collect();
+        for set in self.greeting.settings() {
             // One that has no answer yet is repeated with the others, and answered to the client.
-            if !self.waiting.contains_key(id) {
-                self.swallowed.insert(id.clone());
-                lines.push(Arc::clone(line));
+            if !self.waiting.contains_key(&set.id) {
+                self.swallowed.insert(set.id.clone());
+                lines.push(Arc::clone(&set.line));
             }
         }
         lines
@@ -481,12 +432,12 @@ impl ProxySession {
 
     /// Returns which lists of the server the client should read again, as the protocol names them.
     pub fn lists(&self) -> &[&'static str] {
-        &self.greeting.lists
+        self.greeting.lists()
     }
 }
 
 /// Returns whose request a cancellation is about.
-fn cancelled_id(line: &[u8]) -> Option<MessageId> {
+pub fn cancelled_id(line: &[u8]) -> Option<MessageId> {
     #[derive(Deserialize)]
     struct Cancelled<'a> {
         #[serde(borrow)]

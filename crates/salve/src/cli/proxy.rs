@@ -30,7 +30,8 @@ pub(super) struct Args {
     /// Only bridge standard input and output and the address
     #[arg(long, hide = true, requires = "url")]
     bridge: bool,
-    /// One of several servers behind this proxy, as `NAME=COMMAND`; may be given more than once
+    /// One of several servers behind this proxy, as `NAME=COMMAND` or `NAME=URL`; may be given more
+    /// than once
     #[arg(long, value_name = "NAME=COMMAND", conflicts_with_all = ["command", "url", "name"])]
     server: Vec<String>,
     /// Command that starts the server
@@ -70,17 +71,26 @@ fn several_servers(given: &[String]) -> Result<Vec<SwitchedServer>, CliError> {
             return Err(CliError::usage(format!("two servers are called `{name}`")));
         }
         let mut argv: Vec<OsString> = vec![own.clone().into(), "proxy".into()];
-        argv.extend(["--name".into(), name.into(), "--".into()]);
-        argv.extend(shell(command));
+        argv.extend(["--name".into(), name.into()]);
+        if is_address(command) {
+            argv.extend(["--url".into(), command.into()]);
+        } else {
+            argv.push("--".into());
+            argv.extend(shell(command));
+        }
         servers.push(SwitchedServer { name: name.to_owned(), argv });
     }
     Ok(servers)
 }
 
+fn is_address(text: &str) -> bool {
+    text.starts_with("http://") || text.starts_with("https://")
+}
+
 /// Returns where a server is reached by HTTP, if it is.
 fn target(args: &Args) -> Result<Option<BridgeTarget>, CliError> {
     let Some(url) = args.url.clone() else { return Ok(None) };
-    if !url.starts_with("http://") && !url.starts_with("https://") {
+    if !is_address(&url) {
         return Err(CliError::usage("an address begins with http:// or https://"));
     }
     let header = |text: &String| {
