@@ -3,7 +3,7 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use salve_core::tool::envelope::{Envelope, EnvelopeScanner};
+use salve_core::tool::envelope::{Envelope, EnvelopeScanner, RequestAnswer};
 use salve_core::tool::session::FromServer;
 
 use super::healing::{AnswerFate, CallHealing};
@@ -185,6 +185,14 @@ impl ServerPump {
         let envelope = scanner.finish();
         if is_whole && !is_log && !matches!(envelope, Envelope::Malformed { .. }) {
             let sent = self.link.session().server_sends(&envelope, None);
+            let is_result =
+                matches!(&envelope, Envelope::Response { answer: RequestAnswer::Result, .. });
+            if let FromServer::PassAnswer(request) = &sent
+                && is_result
+                && request.method == "tools/call"
+            {
+                self.healing.passed(request);
+            }
             self.fate_of(&sent);
         } else if is_whole {
             self.refuse_malformed(&envelope);

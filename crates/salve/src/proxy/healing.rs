@@ -71,11 +71,7 @@ impl CallHealing {
         let retried = if request.retries > 0 { self.retried().remove(&request.id) } else { None };
         match (failure, retried) {
             (None, retried) => {
-                if let Some(tell) = retried {
-                    // Whoever made it again has gone where nobody hears of it.
-                    let _ = tell.send(RetriedAnswer::Worked);
-                }
-                self.link.watch().worked(&request);
+                self.worked(&request, retried);
                 AnswerFate::Pass
             }
             (Some(text), Some(tell)) => {
@@ -95,6 +91,20 @@ impl CallHealing {
                 AnswerFate::Kept
             }
         }
+    }
+
+    /// Takes in a result that was too long to be looked at; what failed says so in fewer words.
+    pub(super) fn passed(&self, request: &WaitingRequest) {
+        let retried = if request.retries > 0 { self.retried().remove(&request.id) } else { None };
+        self.worked(request, retried);
+    }
+
+    fn worked(&self, request: &WaitingRequest, retried: Option<Sender<RetriedAnswer>>) {
+        if let Some(tell) = retried {
+            // Whoever made it again has gone where nobody hears of it.
+            let _ = tell.send(RetriedAnswer::Worked);
+        }
+        self.link.watch().worked(request);
     }
 
     fn failing(

@@ -268,3 +268,19 @@ fn a_call_that_takes_longer_than_the_settings_allow_is_answered_with_its_possibl
     assert_eq!(count(&project, "start"), 1, "the server is left alone");
     client.leave();
 }
+
+/// **Invariant:** A call that works when it is repeated counts as healed, however long its answer.
+#[test]
+fn a_healed_call_whose_answer_is_long_counts_as_healed() {
+    let project = Project::new();
+    let rule = "[[auto_heal.rules]]\ntool = \"refused\"\nmatch = \"401\"\nrun = \"touch token\"\n";
+    project.write("salve.toml", rule);
+    let mut client = Client::greeted(&project);
+    client.call(7, "refused", json!({"size": 3_000_000}));
+    assert_eq!(text_of(&client.answer(7)).len(), 3_000_000);
+    assert_eq!(client.leave().0, Some(0));
+    let listed = project.run(&["--json", "incidents"]);
+    let listed = String::from_utf8(listed.stdout).unwrap();
+    assert!(listed.contains("\"recovered\""), "{listed}");
+    assert_eq!(count(&project, "refused"), 2);
+}
