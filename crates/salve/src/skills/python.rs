@@ -66,6 +66,7 @@ sys.stdout.flush()
 #[derive(Clone, Debug)]
 pub struct Python {
     program: PathBuf,
+    limit: Duration,
 }
 
 /// Why code gave no value.
@@ -78,8 +79,8 @@ pub enum PythonError {
     #[error("Python cannot be confined here: {0}")]
     Unconfined(String),
     /// The code took too long.
-    #[error("it was not done after {} s", LIMIT.as_secs())]
-    TooLong,
+    #[error("it was not done after {0:?}")]
+    TooLong(Duration),
     /// The code needed too much memory, or called something that ended it.
     #[error("it was ended: too much memory or time, or a call that is not allowed")]
     Ended,
@@ -100,7 +101,14 @@ pub enum PythonCode {
 impl Python {
     /// Finds the interpreter.
     pub fn find() -> Result<Self, PythonError> {
-        program_outside("python3").map(|program| Self { program }).ok_or(PythonError::NotFound)
+        let program = program_outside("python3").ok_or(PythonError::NotFound)?;
+        Ok(Self { program, limit: LIMIT })
+    }
+
+    /// Returns the same interpreter with another limit on time.
+    #[cfg(test)]
+    pub(super) fn within(self, limit: Duration) -> Self {
+        Self { limit, ..self }
     }
 
     /// Returns whether a condition holds.
@@ -146,7 +154,7 @@ impl Python {
             "names": names,
             "filter": filter,
             "memory": MEMORY,
-            "seconds": LIMIT.as_secs(),
+            "seconds": self.limit.as_secs(),
         });
         let unconfined = |error: std::io::Error| PythonError::Unconfined(error.to_string());
         let mut child = Command::new(&self.program)
@@ -170,7 +178,7 @@ impl Python {
             // One that has ended already says so by its exit code.
             let _ = stdin.write_all(asked.to_string().as_bytes());
         }
-        let code = wait(&mut child).ok_or(PythonError::TooLong)?;
+        let code = self.wait(&mut child).ok_or(PythonError::TooLong(self.limit))?;
         let text = answer.and_then(|answer| answer.join().ok()).unwrap_or_default();
         if code == Some(97) {
             return Err(PythonError::Unconfined("the kernel refused the filter".to_owned()));
@@ -181,20 +189,20 @@ impl Python {
             None => Ok(answer.value),
         }
     }
-}
 
-/// Waits for the end within the limit; returns the exit code, if it had one.
-fn wait(child: &mut Child) -> Option<Option<i32>> {
-    let begun = Instant::now();
-    loop {
-        match child.try_wait() {
-            Ok(Some(status)) => return Some(status.code()),
-            // Starting an interpreter on a busy machine is not the code's fault.
-            Ok(None) if begun.elapsed() < LIMIT * 4 => std::thread::sleep(LOOK),
-            Ok(None) | Err(_) => {
-                let _ = child.kill();
-                let _ = child.wait();
-                return None;
+    /// Waits for the end within the limit; returns the exit code, if it had one.
+    fn wait(&self, child: &mut Child) -> Option<Option<i32>> {
+        let begun = Instant::now();
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) => return Some(status.code()),
+                // Starting an interpreter on a busy machine is not the code's fault.
+                Ok(None) if begun.elapsed() < self.limit * 4 => std::thread::sleep(LOOK),
+                Ok(None) | Err(_) => {
+                    let _ = child.kill();
+                    let _ = child.wait();
+                    return None;
+                }
             }
         }
     }

@@ -87,6 +87,22 @@ fn pythons_memory_is_limited_and_its_failure_is_told() {
 }
 
 #[test]
+fn pythons_time_is_limited_also_where_it_catches_everything() {
+    let python = Python::find().unwrap().within(std::time::Duration::from_secs(1));
+    for code in [
+        "while True: pass",
+        "while True:\n try:\n  while True: pass\n except BaseException: pass",
+        "import re\nresult = re.match('(a+)+$', 'a' * 64 + 'b')",
+    ] {
+        let begun = std::time::Instant::now();
+        let got = python.compute(code, &BTreeMap::new());
+        let is_told = matches!(&got, Err(PythonError::Ended | PythonError::TooLong(_)));
+        assert!(is_told, "{code}: {got:?}");
+        assert!(begun.elapsed() < std::time::Duration::from_secs(30), "{code}");
+    }
+}
+
+#[test]
 fn the_specs_examples_are_skills_that_heal_themselves() {
     let skill = parse_skill(SPEC).unwrap();
     assert_eq!(check_skill(&skill), []);
