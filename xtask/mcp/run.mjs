@@ -76,8 +76,12 @@ try {
   const checks = without.map((line) => Number(/: (\d+) passed/.exec(line)[1])).reduce((a, b) => a + b);
   console.log(`conformance: ${without.length} scenarios, ${checks} checks pass without and with the proxy`);
   await story("TypeScript SDK", [node, path.join(here, "healing.mjs")]);
-  if (PYTHON) await story("FastMCP", [PYTHON, path.join(here, "healing.py")]);
-  else console.log("SKIPPED: FastMCP could not be installed; the story with a Python server was not run");
+  if (PYTHON) {
+    await story("FastMCP", [PYTHON, path.join(here, "healing.py")]);
+    const http = spawn(PYTHON, [path.join(here, "http_story.py"), SALVE], { cwd: home, env, stdio: "inherit" });
+    const [code] = await once(http, "exit");
+    assert.equal(code, 0, "the story over HTTP");
+  } else console.log("SKIPPED: FastMCP could not be installed; the story with a Python server was not run");
 } finally {
   rmSync(home, { recursive: true, force: true });
 }
