@@ -1,5 +1,6 @@
 //! The project Salve works in: its root and the files Salve keeps there.
 
+mod brought;
 mod exclude;
 mod worktree;
 
@@ -11,6 +12,7 @@ use std::path::{Path, PathBuf};
 use crate::atomic::{self, WriteError};
 use crate::files::{self, STATE_DIR};
 
+pub use brought::PutAside;
 pub use worktree::Worktree;
 
 pub(crate) use exclude::{LEFT_AT_THE_ROOT, keep_out_of_git};
@@ -148,6 +150,11 @@ impl Project {
     pub fn copy_at(&self, dir: &Path) -> Result<Self, ProjectError> {
         let files = Files::CopyOf(self.home().to_path_buf());
         Ok(Self { files, ..Self::at(dir)? })
+    }
+
+    /// Returns whether this is a project's own place, not a copy of it or the user's directory.
+    pub(crate) fn is_projects(&self) -> bool {
+        self.files == Files::Project
     }
 
     /// Returns the root directory.

@@ -80,6 +80,8 @@ pub(super) fn in_force(out: &Output) -> Result<Config, CliError> {
     };
     let sources = Sources::of_process(Some(&project), &out.global().set);
     let store = Store::open(&project)?;
+    // Whoever opens it next finds nothing to tell of any more.
+    super::project::tell_mended(&store, out);
     // Who asks for the settings opens it again at once.
     store.leave_untidied();
     let scrubber = super::project::scrubber();

@@ -34,7 +34,7 @@ pub use memory::{
     FailurePortion, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Memory, MemorySize,
     Near, Page, Portion, UnknownItem,
 };
-pub use sqlite::{Mended, StoreLockHolder};
+pub use sqlite::{Mended, SavedEntries, StoreLockHolder};
 pub use stream::Stream;
 
 use crate::project::{Project, ProjectError};

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use rustix::fs::{CWD, Mode};
 
+use crate::heal::{Ward, git};
 use crate::support::{LONG, Project, dev};
 
 /// Less than what is needed to hold what never ends, and far more than Salve needs.
@@ -243,4 +244,65 @@ fn views_and_triggers_in_the_store_do_nothing() {
             assert!(told.contains("first") && told.contains("second"), "{told}");
         }
     }
+}
+
+/// Returns a project that knows a patch for its red check, and the files in which it knows that.
+fn knowing() -> Ward {
+    let ward = Ward::new();
+    let patch = "--- a/sum.txt\n+++ b/sum.txt\n@@ -1 +1 @@\n-4\n\\ No newline at end of file\n+5\n\
+                 \\ No newline at end of file\n";
+    ward.project.write("../fix.patch", patch);
+    let learn = ["memory", "learn", "--patch", "../fix.patch"];
+    let failure = b"AssertionError: expected 5, found 4\n";
+    assert!(ward.project.run_with_input(&learn, failure).status.success());
+    ward
+}
+
+/// **Invariant:** A journal or memory that came with a repository is believed by nobody, whether it was
+/// there at first or was checked out over one's own.
+#[test]
+fn a_store_that_came_with_the_repository_is_put_aside() {
+    let theirs = knowing();
+    theirs.heal(&[]).expect(0, &["known patch of sum.txt (memory.patch)"]);
+    git(&theirs.project, &["checkout", "-q", "sum.txt"]);
+    let brought = [".salve/salve.db", ".salve/events.jsonl", ".salve/events.state"];
+    git(&theirs.project, &[&["add", "-f"][..], &brought].concat());
+    git(&theirs.project, &["commit", "-qm", "brought"]);
+    let from = theirs.project.dir().display().to_string();
+    for when in ["at first", "later"] {
+        let ours = Ward::new();
+        if when == "later" {
+            ours.salve(&["events", "note", "mine"]);
+        }
+        git(&ours.project, &["fetch", "-q", &from]);
+        git(&ours.project, &["checkout", "-qf", "FETCH_HEAD"]);
+        let aside = ours.project.dir().join(".salve/brought-1");
+        let told = "3 files of .salve came with the repository";
+        ours.heal(&[]).expect(3, &[told, "brought-1", "needs you"]);
+        assert_eq!(ours.read("sum.txt"), "4", "{when}");
+        assert!(aside.join("salve.db").exists() && aside.join("events.jsonl").exists(), "{when}");
+        assert!(!ours.salve(&["memory", "list"]).contains("patch:"), "{when}");
+        assert!(!ours.salve(&["incidents"]).contains("proven"), "{when}");
+        // What is one's own from then on is believed, whatever git says of its name.
+        ours.salve(&["events", "note", "kept"]);
+        let told = ours.salve(&["events"]);
+        assert!(told.contains("kept") && !told.contains("came with"), "{when}: {told}");
+        assert!(!ours.project.dir().join(".salve/brought-2").exists(), "{when}");
+    }
+}
+
+/// **Invariant:** A whole directory of Salve's that is a submodule is refused.
+#[test]
+fn a_submodule_in_the_place_of_salves_directory_is_refused() {
+    let theirs = knowing();
+    let state = theirs.project.dir().join(".salve").display().to_string();
+    let in_state = |args: &[&str]| git(&theirs.project, &[&["-C", &state][..], args].concat());
+    in_state(&["init", "-q"]);
+    in_state(&["add", "-f", "salve.db"]);
+    in_state(&["commit", "-qm", "x"]);
+    let ours = Ward::new();
+    let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "-f", &state];
+    git(&ours.project, &[&add[..], &[".salve"]].concat());
+    let told = ours.salve(&["memory", "list"]);
+    assert!(told.contains("is a submodule of the repository"), "{told}");
 }

@@ -14,6 +14,7 @@ mod lock;
 mod memory;
 mod near;
 mod open;
+mod own;
 mod patience;
 mod salvage;
 mod schema;
@@ -22,7 +23,7 @@ mod words;
 use std::sync::Arc;
 
 pub use lock::StoreLockHolder;
-pub use salvage::Mended;
+pub use salvage::{Mended, SavedEntries};
 
 use super::{Copying, Engine, JobQueue, Journal, Memory, StoreError};
 use crate::project::Project;

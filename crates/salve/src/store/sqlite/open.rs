@@ -12,7 +12,7 @@ use super::database::{Access, LiveConnection, PATIENCE, SUSPICIOUS, file_id, loc
 use super::lock::{HeldLock, Share};
 use super::patience::WorkLimit;
 use super::salvage::{self, Mended};
-use super::{export, schema};
+use super::{export, own, schema};
 use crate::project::Project;
 use crate::store::error::{StoreError, expect_file};
 
@@ -38,19 +38,27 @@ fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<LiveConnect
         // The file may be gone by now; only who is alone makes a new one.
         if file_id(&path).is_some() {
             let live = connect(&path)?;
-            if live.is_ready(project)? {
+            if live.is_ready(project)? && own::is_own(&live.conn, project)? {
                 return Ok(live);
             }
         }
     }
     let _guard = HeldLock::take(&lock_path(project), Share::Alone, PATIENCE)?;
+    if project.is_projects() {
+        // Before anything of it is read into the store.
+        mended.extend(project.put_brought_aside()?.map(Mended::PutAside));
+    }
     let live = connect(&path)?;
-    schema::inspect(&live.conn, &path)?;
-    // A long journal takes long to be upgraded or restored.
+    let state = schema::inspect(&live.conn, &path)?;
+    // A long journal takes long to be looked at, upgraded or restored.
     live.limit.begin(None);
     let upgrade = || {
+        if state != schema::SchemaState::Empty {
+            live.expect_sound()?;
+        }
         live.conn.pragma_update(None, "journal_mode", "WAL")?;
         schema::migrate(&live.conn)?;
+        own::mark(&live.conn, project)?;
         salvage::restore(&live.conn, project)
     };
     mended.extend(upgrade().map_err(|error| StoreError::engine(&path, error))?);
@@ -79,15 +87,21 @@ impl LiveConnection {
         let sql = "SELECT coalesce(max(seq), 0) FROM entry";
         let last: u64 = self.conn.query_row(sql, [], |row| row.get(0)).map_err(engine)?;
         if copied > last {
-            // A damaged page may look like a lost end; nothing is written into a damaged file.
-            let answer = self.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
-            let answer: String = answer.map_err(engine)?;
-            if answer != "ok" {
-                let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
-                return Err(engine(rusqlite::Error::SqliteFailure(code, Some(answer))));
-            }
+            // A damaged page may look like a lost end.
+            self.expect_sound().map_err(engine)?;
         }
         Ok(copied <= last)
+    }
+
+    /// Refuses a damaged file, into which nothing is written.
+    fn expect_sound(&self) -> rusqlite::Result<()> {
+        let answer = self.conn.query_row("PRAGMA quick_check(1)", [], |row| row.get(0));
+        let answer: String = answer?;
+        if answer == "ok" {
+            return Ok(());
+        }
+        let code = rusqlite::ffi::Error::new(rusqlite::ffi::SQLITE_CORRUPT);
+        Err(rusqlite::Error::SqliteFailure(code, Some(answer)))
     }
 }
 

@@ -26,7 +26,7 @@ use super::patience::WorkLimit;
 use super::{export, schema};
 use crate::files::{Links, open_regular};
 use crate::process;
-use crate::project::Project;
+use crate::project::{Project, PutAside};
 use crate::scrub::scrubber;
 use crate::store::{StoreError, parse_line};
 
@@ -38,9 +38,18 @@ const RESCUE: Duration = Duration::from_secs(30);
 /// How long one mark is looked for in it at most.
 const MARK: Duration = Duration::from_secs(5);
 
+/// What had to be done for a store.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mended {
+    /// It was damaged or had lost its end.
+    Saved(SavedEntries),
+    /// Something that came with the repository stood in its place.
+    PutAside(PutAside),
+}
+
 /// What was saved from a damaged store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mended {
+pub struct SavedEntries {
     /// Journal entries that are there again.
     pub kept: u64,
     /// Journal entries that are known to be lost.
@@ -51,13 +60,23 @@ pub struct Mended {
 
 impl fmt::Display for Mended {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kept, lost, aside } = self;
-        match aside {
-            Some(aside) => {
+        match self {
+            Self::Saved(SavedEntries { kept, lost, aside: Some(aside) }) => {
                 write!(f, "the store was damaged and has been mended: {kept} events saved, ")?;
                 write!(f, "{lost} lost; the damaged file is kept as {}", aside.display())
             }
-            None => write!(f, "{kept} events were restored to the store from events.jsonl"),
+            Self::Saved(SavedEntries { kept, lost: _, aside: None }) => {
+                write!(f, "{kept} events were restored to the store from events.jsonl")
+            }
+            Self::PutAside(PutAside { files, dir }) => {
+                let files =
+                    if *files == 1 { "1 file".to_owned() } else { format!("{files} files") };
+                write!(
+                    f,
+                    "{files} of .salve came with the repository, so Salve does not believe "
+                )?;
+                write!(f, "what is in there; it is kept in {}", dir.display())
+            }
         }
     }
 }
@@ -155,7 +174,8 @@ fn build(
         let event = Event::Note(NoteEvent::StoreSalvaged { kept, aside: scrubber().scrub(&name) });
         sign(&tx, last + 1, event)?;
         tx.commit()?;
-        Ok(Mended { kept, lost, aside: Some(aside.to_path_buf()) })
+        let aside = Some(aside.to_path_buf());
+        Ok(Mended::Saved(SavedEntries { kept, lost, aside }))
     };
     let mended = work().map_err(|error| StoreError::engine(fresh, error))?;
     live.conn.close().map_err(|(_, error)| StoreError::engine(fresh, error))?;
@@ -193,7 +213,7 @@ pub(super) fn restore(conn: &Connection, project: &Project) -> rusqlite::Result<
     let next = last_seq(&tx)? + 1;
     sign(&tx, next, Event::Note(NoteEvent::Noted { text }))?;
     tx.commit()?;
-    Ok(Some(Mended { kept, lost: 0, aside: None }))
+    Ok(Some(Mended::Saved(SavedEntries { kept, lost: 0, aside: None })))
 }
 
 /// Writes all that an open database holds, whose file was removed, to a file at `to`.
