@@ -67,14 +67,18 @@ pub enum RemedyWord {
     Seen,
     /// Somebody taught it.
     Taught,
-    /// Nobody's but that of a file in the project, which came with a repository or which any program
-    /// may have written.
+    /// Nobody's but that of a file in the project, which any program may have written.
     File,
+    /// Nobody's but that of a file that came with the repository, whoever wrote it there.
+    Repository,
 }
 
 impl TriedRemedy {
     /// Who brought what only a file of the project says.
     pub const BY_FILE: &str = "healing-patterns.json";
+    /// Who brought what only a file of the project says that came with the repository; it stays so
+    /// when the repository no longer has the file.
+    pub const BY_REPOSITORY: &str = "the repository's healing-patterns.json";
 
     /// Returns on whose word it is known. What a file says of outcomes names no incident.
     pub fn word(&self) -> RemedyWord {
@@ -84,6 +88,8 @@ impl TriedRemedy {
             RemedyWord::Seen
         } else if self.by.as_str() == Self::BY_FILE {
             RemedyWord::File
+        } else if self.by.as_str() == Self::BY_REPOSITORY {
+            RemedyWord::Repository
         } else {
             RemedyWord::Taught
         }
@@ -146,11 +152,14 @@ impl Knowledge {
     }
 
     /// Takes in a remedy that nobody has tried; of a known one only who answers for it may change,
-    /// from a file of the project to somebody.
+    /// from a file of the project to somebody, and never from the repository's to another file.
     pub fn teach(&mut self, remedy: RememberedRemedy, at: Timestamp, by: Scrubbed) {
         match self.remedies.iter_mut().find(|tried| tried.remedy == remedy) {
-            Some(tried) if tried.by.as_str() == TriedRemedy::BY_FILE => tried.by = by,
-            Some(_) => {}
+            Some(tried) => match (tried.word(), by.as_str()) {
+                (RemedyWord::Repository, TriedRemedy::BY_FILE) => {}
+                (RemedyWord::File | RemedyWord::Repository, _) => tried.by = by,
+                (RemedyWord::Seen | RemedyWord::Taught, _) => {}
+            },
             None => self.remedies.push(TriedRemedy::taught(remedy, at, by)),
         }
     }

@@ -10,6 +10,7 @@ use salve_core::sealed_path::SealedPath;
 
 use super::files::failed;
 use super::remedies::{Offer, RemedyWay, SURE};
+use crate::process::is_tracked;
 use crate::project::Project;
 use crate::workspace::{
     FileChange, FileFate, Moment, Name, PrivateLayer, Workspace, WorkspaceError,
@@ -27,7 +28,7 @@ pub fn offers(project: &Project, known: &[Ranked], scrubber: &Scrubber) -> Vec<O
     }
     let Ok(workspace) = Workspace::open(project) else { return Vec::new() };
     let file = project.learned().join(TriedRemedy::BY_FILE);
-    let brought = if workspace.is_tracked(&file) { Brought::ByRepository } else { Brought::Here };
+    let brought = if is_tracked(&file) { Brought::ByRepository } else { Brought::Here };
     let fitting = patches.filter_map(|known| {
         let patch = known.remedy.text.as_str().as_bytes();
         let files = workspace.patches().fits(patch).ok()?;
@@ -73,8 +74,12 @@ fn judgement(known: &Ranked, files: &[FileChange], by: Brought) -> Judgement {
         reason: Scrubbed::literal(reason),
     };
     let (allow, ask) = (RemedyVerdict::Allow, RemedyVerdict::Ask);
-    match (known.word, known.origin) {
-        (RemedyWord::File, _) if by == Brought::ByRepository => {
+    let word = match known.word {
+        RemedyWord::File if by == Brought::ByRepository => RemedyWord::Repository,
+        word => word,
+    };
+    match (word, known.origin) {
+        (RemedyWord::Repository, _) => {
             let reason = "it came with the repository, in .salve/learned/healing-patterns.json; \
                           nobody has seen it heal here";
             judged(ask, "memory.file", reason)

@@ -17,6 +17,7 @@ use salve_core::scrub::Scrubbed;
 
 use super::Learned;
 use super::items::{FixAttempt, FixResult, HealingPattern, When};
+use crate::process::is_tracked;
 
 /// Writes what is known about a failure in the spec's shape.
 pub(super) fn to_pattern(known: &Knowledge) -> HealingPattern {
@@ -72,11 +73,22 @@ impl Learned<'_> {
         self.store.memory().recall(signature).is_ok_and(|known| known.is_some())
     }
 
-    /// Returns what a person changed in one pattern.
+    /// Returns on whose word the file's patterns are known.
+    pub(super) fn file_word(&self) -> Scrubbed {
+        let file = self.store.project().learned().join(TriedRemedy::BY_FILE);
+        Scrubbed::literal(if is_tracked(&file) {
+            TriedRemedy::BY_REPOSITORY
+        } else {
+            TriedRemedy::BY_FILE
+        })
+    }
+
+    /// Returns what changed in one pattern, on the word of the file.
     pub(super) fn pattern_edit(
         &self,
         old: Option<&HealingPattern>,
         new: &HealingPattern,
+        by: &Scrubbed,
     ) -> KnowledgeEdit {
         let at = new.last_seen.0;
         let mut changes = Vec::new();
@@ -93,7 +105,7 @@ impl Learned<'_> {
         for attempt in new.fixes_attempted.iter().filter(|attempt| !was.contains(attempt)) {
             let outcome = RemedyTrial {
                 at,
-                by: Scrubbed::literal(TriedRemedy::BY_FILE),
+                by: by.clone(),
                 incident: None,
                 project: Scrubbed::default(),
                 proof: match attempt.result {
@@ -106,8 +118,8 @@ impl Learned<'_> {
             changes.push(KnowledgeChange::Learned { remedy, outcome });
         }
         if let Some(fix) = &new.successful_fix {
-            let by = Scrubbed::literal(TriedRemedy::BY_FILE);
-            changes.push(KnowledgeChange::Taught { remedy: self.remedy(fix), at, by });
+            let (remedy, by) = (self.remedy(fix), by.clone());
+            changes.push(KnowledgeChange::Taught { remedy, at, by });
         }
         let failure = self.failure_of(self.signature_of(new), new);
         KnowledgeEdit { failure, at, changes }

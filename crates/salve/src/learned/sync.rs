@@ -127,6 +127,7 @@ impl Learned<'_> {
             items.iter().find(|known| known.key == key).map(|known| known.item.clone())
         };
         let mut edit = FileEdit::of(file.name());
+        let mut by = None;
         for KeyedItem { key, item } in old {
             if find(new, key).is_none() {
                 edit.withdrawn.extend(healing(file, item).map(|gone| self.signature_of(&gone)));
@@ -141,7 +142,8 @@ impl Learned<'_> {
             let keyed = match healing(file, item) {
                 Some(pattern) => {
                     let before = before.and_then(|before| healing(file, &before));
-                    edit.knowledge.push(self.pattern_edit(before.as_ref(), &pattern));
+                    let by = by.get_or_insert_with(|| self.file_word());
+                    edit.knowledge.push(self.pattern_edit(before.as_ref(), &pattern, by));
                     let key = self.signature_of(&pattern).to_string();
                     KeyedItem { key, item: own_keys(file, item) }
                 }

@@ -35,7 +35,7 @@ pub(crate) use keyboard::is_debugged;
 pub(crate) use launch::ProcessInput;
 pub use launch::{SpawnError, Spec, Terminal};
 pub use machine::{asking_command, find_program, machine_program, program_outside};
-pub use quiet_git::quiet_git;
+pub use quiet_git::{is_tracked, quiet_git};
 use rustix::process::Pid;
 use salve_core::event::Process;
 use salve_core::scrub::Scrubber;

@@ -5,7 +5,7 @@
 //! finds a program in the project by `PATH`.
 
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use super::machine::{machine_path, machine_program};
 
@@ -40,4 +40,23 @@ pub fn quiet_git(dir: &Path) -> Command {
         command.args(["-c", setting]);
     }
     command
+}
+
+/// Returns whether git tracks a file: whether it came with a repository or goes with it.
+pub fn is_tracked(file: &Path) -> bool {
+    let (Some(dir), Some(name)) = (file.parent(), file.file_name()) else { return true };
+    if file.symlink_metadata().is_err() {
+        return false;
+    }
+    // Asked where it lies: that may be a submodule, of whose files the repository around it knows
+    // nothing.
+    let mut git = quiet_git(dir);
+    git.args(["ls-files", "--error-unmatch", "--"]).arg(name);
+    let asked = git.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).status();
+    match asked.ok().and_then(|status| status.code()) {
+        Some(0) => true,
+        Some(1) => false,
+        // There is no repository, or one that cannot be asked.
+        Some(_) | None => dir.ancestors().any(|dir| dir.join(".git").exists()),
+    }
 }

@@ -41,7 +41,7 @@ mod tests;
 mod tree;
 
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -136,13 +136,6 @@ pub struct Measured {
 }
 
 impl Workspace {
-    /// Tells whether git tracks a file: whether it came with the repository or goes with it.
-    pub fn is_tracked(&self, file: &Path) -> bool {
-        let Some(name) = file.to_str() else { return true };
-        let asked = self.scanner.git.ask(&["ls-files", "--error-unmatch", "--", name]);
-        asked.ok().flatten().is_some()
-    }
-
     /// Opens the project's working tree.
     pub fn open(project: &Project) -> Result<Self, WorkspaceError> {
         let mut workspace = Self::with_limits(project, SnapshotLimits::default())?;

@@ -306,3 +306,32 @@ fn a_submodule_in_the_place_of_salves_directory_is_refused() {
     let told = ours.salve(&["memory", "list"]);
     assert!(told.contains("is a submodule of the repository"), "{told}");
 }
+
+/// **Invariant:** A patch that came with the repository is asked about in whatever way it came, and
+/// when it is no longer there.
+#[test]
+fn a_patch_that_the_repository_brought_in_another_way_is_asked_about_too() {
+    let theirs = knowing();
+    theirs.salve(&["memory", "list"]);
+    let learned = theirs.project.dir().join(".salve/learned").display().to_string();
+    let in_learned = |args: &[&str]| git(&theirs.project, &[&["-C", &learned][..], args].concat());
+    in_learned(&["init", "-q"]);
+    in_learned(&["add", "-f", "healing-patterns.json"]);
+    in_learned(&["commit", "-qm", "x"]);
+    let asks = "`known patch of sum.txt` may not run without a person's word";
+    let ours = Ward::new();
+    let add = ["-c", "protocol.file.allow=always", "submodule", "--quiet", "add", "-f", &learned];
+    git(&ours.project, &[&add[..], &[".salve/learned"]].concat());
+    ours.heal(&[]).expect(3, &[asks]);
+    let ours = Ward::new();
+    let file = ".salve/learned/healing-patterns.json";
+    ours.project.write(file, theirs.read(file));
+    git(&ours.project, &["add", "-f", file]);
+    ours.heal(&[]).expect(3, &[asks]);
+    // Salve has it in memory by now, and would write the file itself.
+    git(&ours.project, &["rm", "-qf", file]);
+    ours.heal(&[]).expect(3, &["needs you"]);
+    assert_eq!(ours.read("sum.txt"), "4");
+    ours.salve(&["approve"]);
+    ours.heal(&[]).expect(0, &["known patch of sum.txt", "healed"]);
+}
