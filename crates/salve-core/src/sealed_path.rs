@@ -42,6 +42,10 @@ const EDITOR_FILES: &[(&str, &str)] = &[
     (".vscode", "settings.json"),
 ];
 
+/// The directory that stands for its files where something else is in its place: a link there leads to
+/// files that are not sealed.
+const EDITORS_DIRECTORY: &str = ".vscode";
+
 /// Salve's files in a project's root; their names go on with an id.
 const SALVES_AT_ROOT: &[&str] = &[".dev-crash", ".dev-repair.lock"];
 
@@ -74,6 +78,9 @@ impl SealedPath {
                 is(part, dir) && next.is_some_and(|next| is(next, file))
             };
             let file = FILES.iter().find(|(name, _)| next.is_none() && is(part, name));
+            if next.is_none() && is(part, EDITORS_DIRECTORY) {
+                return Some(Self::Editor);
+            }
             match directory.or(file) {
                 Some((_, whose)) => return Some(*whose),
                 None if EDITOR_FILES.iter().find(in_editors).is_some() => {
@@ -144,6 +151,7 @@ mod tests {
             (".cursor/mcp.json", Some(Agent)),
             (".vscode/mcp.json", Some(Editor)),
             (".vscode/tasks.json", Some(Editor)),
+            ("web/.vscode", Some(Editor)),
             (".vscode/words.txt", None),
             ("src/salve.toml.rs", None),
             ("salve.toml/readme", None),

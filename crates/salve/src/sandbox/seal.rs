@@ -246,8 +246,10 @@ fn sealed_below(root: &Path) -> Vec<PathBuf> {
         for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
             let (name, path) = (entry.file_name(), entry.path());
             let is_dir = entry.file_type().is_ok_and(|kind| kind.is_dir());
-            let below = path.strip_prefix(root).unwrap_or(&path).as_os_str().as_encoded_bytes();
-            if SealedPath::of(below).is_some() {
+            let below = path.strip_prefix(root).unwrap_or(&path);
+            // Of a directory it counts whether all that lies in it is sealed.
+            let any = if is_dir { below.join("any") } else { below.to_path_buf() };
+            if SealedPath::of(any.as_os_str().as_encoded_bytes()).is_some() {
                 // What lies in the root is sealed already.
                 found.extend((depth > 0 && is_there(&path)).then_some(path));
             } else if is_dir && depth < DEEPEST && !DERIVED.iter().any(|other| name == *other) {

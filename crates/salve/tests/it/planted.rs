@@ -335,3 +335,22 @@ fn a_patch_that_the_repository_brought_in_another_way_is_asked_about_too() {
     ours.salve(&["approve"]);
     ours.heal(&[]).expect(0, &["known patch of sum.txt", "healed"]);
 }
+
+/// **Invariant:** A link in a sealed place brings no change there, whether an agent makes it or changes
+/// what it leads to.
+#[test]
+fn a_link_in_a_sealed_place_brings_no_change_there() {
+    let ward = Ward::new().agent(
+        "cat > /dev/null; mkdir conf; echo evil > conf/tasks.json\n\
+         rm -r .vscode; ln -s conf .vscode; echo evil > shared/settings.json; printf 5 > sum.txt\n",
+    );
+    ward.project.write(".vscode/tasks.json", "{}");
+    ward.project.write("shared/settings.json", "{}");
+    symlink("shared", ward.project.dir().join(".claude")).unwrap();
+    git(&ward.project, &["add", "-A"]);
+    git(&ward.project, &["commit", "-qm", "links"]);
+    ward.heal(&[]).expect(0, &["also wanted to change", "shared/settings.json", "healed"]);
+    assert_eq!(ward.read(".vscode/tasks.json"), "{}");
+    assert_eq!(ward.read(".claude/settings.json"), "{}");
+    assert_eq!(ward.read("sum.txt"), "5");
+}

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use salve_core::sealed_path::SealedPath;
 
@@ -49,12 +49,19 @@ enum UpperPathKind {
 struct Sorter<'a> {
     before: &'a Snapshot,
     ignored: BTreeSet<Rel>,
+    /// What links in sealed places lead to.
+    linked: Vec<PathBuf>,
     place: &'a Path,
 }
 
 impl Sorter<'_> {
+    fn is_sealed(&self, path: &OsStr) -> bool {
+        let is_linked = || self.linked.iter().any(|real| Path::new(path).starts_with(real));
+        SealedPath::of(path.as_bytes()).is_some() || is_linked()
+    }
+
     fn part(&self, path: &OsStr) -> UpperPathKind {
-        if SealedPath::of(path.as_bytes()).is_some() {
+        if self.is_sealed(path) {
             return UpperPathKind::Sealed;
         }
         let is_known = self.before.tree.items.contains_key(path);
@@ -91,7 +98,8 @@ impl Workspace {
         let place = UpperContent::place(&layer.ground);
         let content = self.upper_content(&layer.ground)?;
         let ignored = self.ignored_among(content.touched())?;
-        let sorter = Sorter { before, ignored, place };
+        let linked = linked_from_sealed(&self.scanner.root);
+        let sorter = Sorter { before, ignored, linked, place };
         let git = self.scanner.git.clone();
         // It reads what was written, by the same names as in the real tree.
         let upper =
@@ -99,13 +107,12 @@ impl Workspace {
         let name = before.name.at(Moment::InLayer);
         let mut after = Snapshot { name, ..before.clone() };
         let is_seen = |path: &OsStr| sorter.part(path) == UpperPathKind::Seen;
-        change_tree(&mut after.tree, &content, &upper, is_seen);
+        change_tree(&sorter, UpperPathKind::Seen, &mut after.tree, &content, &upper);
         change_dirs(&mut after.tree, &content, is_seen);
-        let is_ignored = |path: &OsStr| sorter.part(path) == UpperPathKind::Ignored;
-        change_tree(&mut after.ignored.tree, &content, &upper, is_ignored);
+        change_tree(&sorter, UpperPathKind::Ignored, &mut after.ignored.tree, &content, &upper);
         let discarded = put_discarded_back(self, before, &mut after)?;
         let discarded = discarded.iter().map(|path| show(path)).collect();
-        let sealed = sealed_paths(&self.scanner.root, place, &content);
+        let sealed = sealed_paths(&self.scanner.root, &sorter, &content);
         let derived =
             content.written.iter().filter(|path| sorter.part(path) == UpperPathKind::Derived);
         let derived = derived.count();
@@ -176,7 +183,8 @@ impl Workspace {
         let place = UpperContent::place(&layer.ground);
         let content = self.upper_content(&layer.ground)?;
         let ignored = self.ignored_among(content.touched())?;
-        let sorter = Sorter { before, ignored, place };
+        let linked = linked_from_sealed(&self.scanner.root);
+        let sorter = Sorter { before, ignored, linked, place };
         let kept = self.load(before.name.at(Moment::InLayer))?;
         let is_as_before = |path: &Rel| {
             let is_there = content.written.contains(path) || content.gone.contains(path);
@@ -210,18 +218,18 @@ fn remove(full: &Path) -> io::Result<()> {
     }
 }
 
-/// Brings the files of a tree, as far as they `belong` to it, to the state that the layer shows.
+/// Brings the files of a tree, as far as they are of its kind, to the state that the layer shows.
 fn change_tree(
+    sorter: &Sorter<'_>,
+    kind: UpperPathKind,
     tree: &mut WorkingTree,
     content: &UpperContent,
     upper: &Scanner,
-    belongs: impl Fn(&OsStr) -> bool,
 ) {
-    let is_sealed = |path: &OsStr| SealedPath::of(path.as_bytes()).is_some();
-    let goes = |path: &Rel| !is_sealed(path) && content.takes_away(path);
+    let goes = |path: &Rel| !sorter.is_sealed(path) && content.takes_away(path);
     tree.items.retain(|path, _| !goes(path));
     tree.gaps.retain(|path, _| !goes(path));
-    for path in content.written.iter().filter(|path| belongs(path)) {
+    for path in content.written.iter().filter(|path| sorter.part(path) == kind) {
         let mut walk = Walk::default();
         upper.look(path, &mut walk);
         let WorkingTree { mut items, mut gaps, .. } = walk.into_tree();
@@ -245,13 +253,14 @@ fn change_dirs(tree: &mut WorkingTree, content: &UpperContent, belongs: impl Fn(
 
 /// Returns the sealed paths that differ from the real ones, for people; what git itself writes in its
 /// repository all the time is none of them.
-fn sealed_paths(real: &Path, place: &Path, content: &UpperContent) -> Vec<String> {
+fn sealed_paths(real: &Path, sorter: &Sorter<'_>, content: &UpperContent) -> Vec<String> {
+    let place = sorter.place;
     let is_told = |path: &&Rel| {
         let text = path.as_bytes();
         let is_programs =
             text.ends_with(b".git/config") || memchr::memmem::find(text, b".git/hooks/").is_some();
         match SealedPath::of(text) {
-            None => false,
+            None => sorter.is_sealed(path),
             Some(SealedPath::Git) if text.starts_with(b".git/") => is_programs,
             Some(SealedPath::Salve) => !text.starts_with(b".salve") && !text.starts_with(b".dev-"),
             Some(SealedPath::Git | SealedPath::Agent | SealedPath::Editor) => true,
@@ -269,4 +278,17 @@ fn sealed_paths(real: &Path, place: &Path, content: &UpperContent) -> Vec<String
     };
     let told = content.touched().filter(is_told).filter(differs);
     told.map(|path| show(path)).collect()
+}
+
+/// Returns what links in the sealed places of a root lead to, told from there: whoever changes that
+/// changes what is sealed.
+fn linked_from_sealed(root: &Path) -> Vec<PathBuf> {
+    let Ok(top) = root.canonicalize() else { return Vec::new() };
+    let real = |name: String| {
+        let real = root.join(&name).canonicalize().ok()?;
+        let below = real.strip_prefix(&top).ok()?.to_path_buf();
+        let is_other = !below.as_os_str().is_empty() && below != Path::new(&name);
+        is_other.then_some(below)
+    };
+    SealedPath::at_root().filter_map(real).collect()
 }
