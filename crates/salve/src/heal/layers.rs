@@ -182,7 +182,7 @@ pub fn bring_in(
 pub fn sealed_words(paths: &[String]) -> Option<String> {
     (!paths.is_empty()).then(|| {
         format!(
-            "the agent also wanted to change {}, which is never part of a repair: left out",
+            "the agent also wanted to change {}, which is no part of any change of its: left out",
             some(paths)
         )
     })

@@ -20,6 +20,8 @@ use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
+use salve_core::sealed_path::SealedPath;
+
 use super::error::WorkspaceError;
 use super::git::{Git, alone_config};
 use super::oid::Format;
@@ -36,6 +38,9 @@ const ATTRIBUTES: &str = "* -text -eol -ident -filter -working-tree-encoding\n";
 const READ_FIRST: [&str; 6] =
     ["HEAD", "config", "index", "packed-refs", "config.worktree", "objects/info/alternates"];
 
+/// Salve's settings in a project.
+const SETTINGS: [&str; 2] = ["salve.toml", "salve.json"];
+
 /// How many patches one call of git applies at most; its arguments have a limit.
 const PATCHES_AT_ONCE: usize = 4_000;
 
@@ -48,6 +53,33 @@ pub enum StartFrom {
     Ref(String),
     /// The files as they are, with what is not committed.
     Files,
+}
+
+/// What stood at a path before, as git tells it.
+struct EntryBefore {
+    mode: String,
+    oid: String,
+    /// What stands for no object.
+    none: String,
+}
+
+impl EntryBefore {
+    /// Reads `:<mode> <mode> <oid> <oid> <status>`.
+    fn of(about: &[u8]) -> Option<Self> {
+        let text = String::from_utf8_lossy(about.strip_prefix(b":")?).into_owned();
+        let mut words = text.split(' ');
+        let (mode, oid) = (words.next()?.to_owned(), words.nth(1)?.to_owned());
+        let none = "0".repeat(oid.len());
+        Some(Self { mode, oid, none })
+    }
+
+    /// Returns the line that puts it back into an index, empty if there was nothing.
+    fn line(&self, path: &[u8]) -> Vec<u8> {
+        if self.oid == self.none {
+            return Vec::new();
+        }
+        [self.mode.as_bytes(), b" ", self.oid.as_bytes(), b"\t", path, b"\0"].concat()
+    }
 }
 
 /// What a job's result is a change of.
@@ -503,6 +535,58 @@ impl StepStore {
     /// something.
     pub fn check_out_if_changed(&self, tree: &str) -> Result<(), WorkspaceError> {
         if self.tree()? == tree { Ok(()) } else { self.check_out(tree) }
+    }
+
+    /// Puts sealed paths back to what they were before a step, and returns which had changed.
+    ///
+    /// What git ignores is in no checkpoint; of that only Salve's own settings are taken away, by which
+    /// the steps that follow would work.
+    pub fn put_sealed_back(&self, step: usize) -> Result<Vec<String>, WorkspaceError> {
+        let mut sealed = self.take_ignored_settings_away()?;
+        let (before, tree) = (self.tree_before(step)?, self.tree()?);
+        let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", &before, &tree];
+        let raw = self.git.read(&args)?;
+        let mut words = raw.split(|&byte| byte == 0);
+        let (mut gone, mut back) = (Vec::new(), Vec::new());
+        while let (Some(about), Some(path)) = (words.next(), words.next()) {
+            let Some(was) = EntryBefore::of(about).filter(|_| SealedPath::of(path).is_some())
+            else {
+                continue;
+            };
+            sealed.push(String::from_utf8_lossy(path).into_owned());
+            gone.extend([b"0 ", was.none.as_bytes(), b"\t", path, b"\0"].concat());
+            back.extend(was.line(path));
+        }
+        if gone.is_empty() {
+            return Ok(sealed);
+        }
+        let lines = [gone, back].concat();
+        // The index is what is there now; a link in the place of a directory makes way.
+        self.git.feed(&["update-index", "--replace", "-z", "--index-info"], |to| {
+            to.write_all(&lines).map_err(WorkspaceError::io(&self.store))
+        })?;
+        let tree = one_line(&self.git.read(&["write-tree"])?);
+        self.check_out(&tree)?;
+        Ok(sealed)
+    }
+
+    /// Removes settings of Salve's that git ignores, so that no tree shows them; returns their names.
+    fn take_ignored_settings_away(&self) -> Result<Vec<String>, WorkspaceError> {
+        let mut taken = Vec::new();
+        for name in SETTINGS {
+            let path = self.prefix.join(name);
+            let full = self.workspace.join(&path);
+            let name = path.to_string_lossy();
+            let is_known = || self.git.ask(&["ls-files", "--error-unmatch", "--", &name]);
+            if fs::symlink_metadata(&full).is_ok()
+                && self.git.ask(&["check-ignore", "-q", "--", &name])?.is_some()
+                && is_known()?.is_none()
+            {
+                fs::remove_file(&full).map_err(WorkspaceError::io(&full))?;
+                taken.push(name.into_owned());
+            }
+        }
+        Ok(taken)
     }
 
     /// Returns the commit that the steps see, empty if there is none; nothing where the project has

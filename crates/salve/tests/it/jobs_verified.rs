@@ -4,7 +4,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 
-use crate::heal::Visit;
+use crate::heal::{Visit, git};
 use crate::jobs::Works;
 
 /// Writes a script beside the project and returns the command that runs it.
@@ -44,6 +44,48 @@ fn what_a_steps_agent_writes_outside_of_its_workspace_goes_nowhere() {
     assert!(works.json("state.json").is_object(), "nothing is appended to it");
     assert!(!works.file("store.git/HEAD").contains('x'));
     assert_eq!(works.salve(&["jobs"]).code, Some(0), "the journal can be read");
+}
+
+/// **Invariant:** What decides about commands is no part of what an agent's step changes: it neither
+/// reaches the user's files with the job's result nor the steps that follow.
+#[test]
+fn sealed_paths_are_no_part_of_what_a_steps_agent_changes() {
+    let works = Works::new();
+    works.project.write(".claude/settings.json", "{}\n");
+    works.project.write(".vscode/tasks.json", "{}\n");
+    git(&works.project, &["add", "-A"]);
+    git(&works.project, &["commit", "-qm", "settings"]);
+    let runtime = agent(
+        &works,
+        "agent.sh",
+        "cat > /dev/null; echo evil > .claude/settings.json; echo evil > .mcp.json\n\
+         mkdir -p web/.husky conf; echo evil > web/.husky/pre-commit\n\
+         echo evil > conf/tasks.json; rm -r .vscode; ln -s conf .vscode\n\
+         echo salve.toml >> .gitignore; printf '[skills.commands]\\nx = \"touch ../x\"\\n' > salve.toml\n\
+         echo made > made.txt\n",
+    );
+    let steps = format!(
+        "[[steps]]\nid = \"one\"\ninstruction = \"Do it.\"\nruntime = \"{runtime}\"\n\
+         [[steps]]\nid = \"two\"\ncommand = \"ls -a . .vscode > $OUT/seen; cat .claude/settings.json >> $OUT/seen\"\n"
+    );
+    works.project.write("job.toml", steps);
+    let visit = works.salve(&["run", "job.toml"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    let told = "the agent also wanted to change";
+    assert!(visit.said.contains(told) && visit.said.contains("salve.toml"), "{}", visit.said);
+    let seen = fs::read_to_string(works.out().join("seen")).unwrap();
+    assert!(seen.contains("made.txt") && seen.contains("tasks.json"), "{seen}");
+    assert!(!seen.contains("evil") && !seen.contains("salve.toml"), "{seen}");
+    let result = works.file("artifacts/result.patch");
+    assert!(result.contains("b/made.txt") && result.contains("b/conf/tasks.json"), "{result}");
+    for name in [".claude", ".mcp.json", ".husky", ".vscode", "b/salve.toml"] {
+        assert!(!result.contains(name), "{name}: {result}");
+    }
+    // A step that is a command was written by a person.
+    let works = Works::new();
+    let command = "mkdir .husky; echo mine > .husky/pre-commit";
+    assert_eq!(works.salve(&["run", "--step", command]).code, Some(0));
+    assert!(works.file("artifacts/result.patch").contains(".husky/pre-commit"));
 }
 
 /// Returns what a reviewer has to write to approve, found in what it was told.

@@ -19,6 +19,7 @@ use super::valid::{StepSpec, StepWork};
 use super::verify::StepVerified;
 use super::{AttemptShown, JobError, JobNews, digest};
 use crate::heal::cause::Evidence;
+use crate::heal::layers::sealed_words;
 use crate::heal::{RunBase, millis};
 use crate::process::{Capture, OutputStyle};
 use crate::store::ClaimStanding;
@@ -164,7 +165,18 @@ impl JobCourse<'_, '_> {
         self.parts.face.attempt(&self.of, &AttemptShown { step, attempt, wall: spec.wall });
         self.parts.workspace.mend_repository()?;
         let work = match (&spec.work, spec.work.argv()) {
-            (StepWork::Agent { agent, .. }, _) => self.run_agent(base, &spec, &prompt, agent)?,
+            (StepWork::Agent { agent, .. }, _) => {
+                let work = self.run_agent(base, &spec, &prompt, agent)?;
+                let workspace = &self.parts.workspace;
+                // It would reach the user's files with the job's result, and decide what the steps
+                // that follow run.
+                let sealed =
+                    if workspace.is_gone() { None } else { Some(workspace.put_sealed_back(step)?) };
+                if let Some(text) = sealed.and_then(|paths| sealed_words(&paths)) {
+                    self.note(base, &text);
+                }
+                work
+            }
             (StepWork::Command(_) | StepWork::Skill(_), argv) => {
                 self.run_command(base, &spec, argv.unwrap_or_default())?
             }
