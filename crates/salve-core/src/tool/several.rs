@@ -5,8 +5,8 @@
 //! only where two servers have one of the same name. Requests of servers get ids of their own, since
 //! each server counts for itself.
 //!
-//! **Invariant:** no server answers what another one was asked, nor has a tool under a name that
-//! begins with another one's.
+//! **Invariant:** no server answers what another one was asked or tells of it, nor has a tool under
+//! a name that begins with another one's.
 
 mod merge;
 mod message;
@@ -94,6 +94,8 @@ pub struct ServerSwitch {
     gathering: HashMap<MessageId, GatheredAnswers>,
     /// Requests that one server answers.
     routed: HashMap<MessageId, usize>,
+    /// By what the client wants to be told of the progress of which request.
+    progress: HashMap<MessageId, MessageId>,
     /// Requests of servers, by the ids that the client knows.
     asked: HashMap<MessageId, (usize, MessageId)>,
     numbers: u64,
@@ -111,6 +113,7 @@ impl ServerSwitch {
             gone: BTreeSet::new(),
             gathering: HashMap::new(),
             routed: HashMap::new(),
+            progress: HashMap::new(),
             asked: HashMap::new(),
             numbers: 0,
             tools: RouteTable::default(),
@@ -138,6 +141,9 @@ impl ServerSwitch {
         message: RoutedMessage,
         line: &[u8],
     ) -> Vec<SwitchedLine> {
+        if let Some(token) = message.raw_param("/_meta/progressToken") {
+            self.progress.insert(MessageId::from_json(&token), id.clone());
+        }
         if OF_ALL.contains(&method) {
             return self.ask_all(id, method, message, line);
         }
@@ -284,7 +290,7 @@ impl ServerSwitch {
     /// Takes in a line of a server's.
     pub fn server_sends(&mut self, at: usize, line: &[u8]) -> Vec<SwitchedLine> {
         let pass = || vec![SwitchedLine::ToClient(line.to_vec())];
-        let Some(mut message) = RoutedMessage::read(line) else { return pass() };
+        let Some(mut message) = RoutedMessage::read(line) else { return self.batch(at, line) };
         match (message.id(), message.method()) {
             (Some(id), Some(_)) => {
                 let own = self.own_id();
@@ -302,10 +308,20 @@ impl ServerSwitch {
                     return Vec::new();
                 }
                 self.routed.remove(&id);
+                self.progress.retain(|_, of| *of != id);
                 pass()
             }
             (None, None) => pass(),
         }
+    }
+
+    /// Takes in several messages in one line, each by itself; what cannot be read goes nowhere.
+    fn batch(&mut self, at: usize, line: &[u8]) -> Vec<SwitchedLine> {
+        let parts: Vec<Box<RawValue>> = serde_json::from_slice(line).unwrap_or_default();
+        // One within another would be no message.
+        let objects = parts.iter().filter(|part| part.get().starts_with('{'));
+        let lines = objects.map(|part| format!("{}\n", part.get()));
+        lines.flat_map(|line| self.server_sends(at, line.as_bytes())).collect()
     }
 
     fn told(
@@ -323,9 +339,21 @@ impl ServerSwitch {
                     .asked
                     .iter()
                     .find(|(_, known)| known.0 == at && Some(&known.1) == asked.as_ref());
-                if let Some(own) = own.map(|(own, _)| own.as_json().to_owned()) {
-                    message.set_raw_param("requestId", &own);
-                    return vec![SwitchedLine::ToClient(message.line())];
+                // A server calls off what it asked itself.
+                let Some(own) = own.map(|(own, _)| own.as_json().to_owned()) else {
+                    return Vec::new();
+                };
+                message.set_raw_param("requestId", &own);
+                return vec![SwitchedLine::ToClient(message.line())];
+            }
+            "notifications/progress" => {
+                let token = message.raw_param("/progressToken");
+                let of = token.and_then(|token| self.progress.get(&MessageId::from_json(&token)));
+                // A server tells of the progress of what it was asked.
+                let is_its =
+                    |id| self.routed.get(id) == Some(&at) || self.gathering.contains_key(id);
+                if !of.is_some_and(is_its) {
+                    return Vec::new();
                 }
             }
             _ => {}
@@ -353,6 +381,7 @@ impl ServerSwitch {
             return Vec::new();
         }
         let Some(gathering) = self.gathering.remove(id) else { return Vec::new() };
+        self.progress.retain(|_, of| of != id);
         let merged = gathering.merged(&self.names);
         match gathering.method() {
             "tools/list" => self.tools = RouteTable { is_known: true, routes: merged.routes },

@@ -25,9 +25,13 @@ impl<'de> Deserialize<'de> for RoutedMessage {
             }
 
             fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<RoutedMessage, A::Error> {
-                let mut members = Vec::new();
-                while let Some(member) = map.next_entry()? {
-                    members.push(member);
+                let mut members: Vec<(String, Box<RawValue>)> = Vec::new();
+                while let Some((name, value)) = map.next_entry::<String, _>()? {
+                    // Of two, programs take the one or the other, and some take no heed of case.
+                    if members.iter().any(|(known, _)| known.eq_ignore_ascii_case(&name)) {
+                        return Err(serde::de::Error::custom("a member stands there twice"));
+                    }
+                    members.push((name, value));
                 }
                 Ok(RoutedMessage(members))
             }
@@ -37,7 +41,7 @@ impl<'de> Deserialize<'de> for RoutedMessage {
 }
 
 impl RoutedMessage {
-    /// Reads a line; nothing if it is no object.
+    /// Reads a line; nothing if it is no object, or one that can be read in two ways.
     pub(super) fn read(line: &[u8]) -> Option<Self> {
         serde_json::from_slice(line).ok()
     }

@@ -190,6 +190,21 @@ fn a_server_answers_for_nobody_else_and_takes_nobody_elses_name() {
     let answer = r#"{"id":7,"result":{"content":[1]}}"#;
     assert_eq!(server(&mut switch, 0, answer), [format!("> {answer}")]);
     assert!(server(&mut switch, 0, answer).is_empty(), "one answer to one question");
+    client(&mut switch, r#"{"id":7,"method":"tools/call","params":{"name":"diff"}}"#);
+    client(&mut switch, r#"{"id":8,"method":"tools/call","params":{"name":"get"}}"#);
+    // Nor in a line that a client may read as several, or as another one.
+    for forged in [
+        r#"[{"id":7,"result":{}}]"#,
+        r#"[[{"id":7,"result":{}}]]"#,
+        r#"{"id":8,"result":{},"id":7}"#,
+        r#"{"id":8,"result":{},"ID":7}"#,
+        r#"{"id":8,"result":{}}{"id":7,"result":{}}"#,
+    ] {
+        assert!(server(&mut switch, 1, forged).is_empty(), "{forged}");
+    }
+    let both = r#"[{"id":7,"result":{}},{"id":8,"result":{}}]"#;
+    assert_eq!(server(&mut switch, 1, both), [r#"> {"id":8,"result":{}}"#]);
+    server(&mut switch, 0, answer);
     client(&mut switch, r#"{"id":9,"method":"tools/list"}"#);
     let git = r#"{"id":9,"result":{"tools":[{"name":"log"},{"name":"git__diff"}]}}"#;
     server(&mut switch, 0, git);
@@ -205,4 +220,28 @@ fn a_server_answers_for_nobody_else_and_takes_nobody_elses_name() {
     let call = r#"{"id":10,"method":"tools/call","params":{"name":"git__log"}}"#;
     let called = client(&mut switch, call);
     assert!(called[0].starts_with("0< "), "{called:?}");
+}
+
+#[test]
+fn a_server_tells_of_its_own_requests_only() {
+    let mut switch = listed();
+    let call =
+        r#"{"id":7,"method":"tools/call","params":{"name":"diff","_meta":{"progressToken":"t"}}}"#;
+    client(&mut switch, call);
+    let progress =
+        r#"{"method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#;
+    assert!(server(&mut switch, 1, progress).is_empty());
+    assert_eq!(server(&mut switch, 0, progress), [format!("> {progress}")]);
+    // The client knows what a server asks by another number.
+    let asked = told(&server(&mut switch, 0, r#"{"id":1,"method":"roots/list"}"#));
+    let cancelled = |id: &str| {
+        format!(r#"{{"method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#)
+    };
+    let known = asked["id"].to_string();
+    for id in ["1", "7", &known] {
+        assert!(server(&mut switch, 1, &cancelled(id)).is_empty(), "{id}");
+    }
+    assert_eq!(server(&mut switch, 0, &cancelled("1")), [format!("> {}", cancelled(&known))]);
+    server(&mut switch, 0, r#"{"id":7,"result":{}}"#);
+    assert!(server(&mut switch, 0, progress).is_empty(), "it is answered");
 }
