@@ -8,7 +8,8 @@ use std::collections::BTreeMap;
 
 use nix::libc;
 use seccompiler::{
-    BpfProgram, Error, SeccompAction, SeccompCmpOp, SeccompFilter, TargetArch, apply_filter,
+    BpfProgram, Error, SeccompAction, SeccompCmpOp, SeccompFilter, SeccompRule, TargetArch,
+    apply_filter,
 };
 
 use super::sockets::{OTHER_TABLE, rule};
@@ -24,17 +25,31 @@ pub(super) fn restrict() -> Result<(), Error> {
     apply_filter(&program()?)
 }
 
+/// Takes from this thread, and from all that it starts, the calls by which the kernel's keys are reached:
+/// it keeps them by user, whatever namespaces a process lives in.
+///
+/// # Errors
+///
+/// When the kernel cannot filter calls.
+pub(crate) fn deny_keys() -> Result<(), Error> {
+    apply_filter(&compiled(BTreeMap::from(KEYS.map(|call| (call, Vec::new()))))?)
+}
+
+/// The calls by which keys are reached.
+const KEYS: [i64; 3] = [libc::SYS_keyctl, libc::SYS_add_key, libc::SYS_request_key];
+
 fn program() -> Result<BpfProgram, Error> {
     use SeccompCmpOp::Ne;
     let mut rules = BTreeMap::from([
         (libc::SYS_prlimit64, vec![rule(&[(0, Ne, ITSELF)])?]),
         (libc::SYS_setpriority, vec![rule(&[(0, Ne, ONE_PROCESS)])?, rule(&[(1, Ne, ITSELF)])?]),
         (libc::SYS_ioprio_set, vec![rule(&[(0, Ne, ONE_PROCESS_IO)])?, rule(&[(1, Ne, ITSELF)])?]),
-        // The kernel keeps keys by user, whatever namespaces a process lives in.
-        (libc::SYS_keyctl, Vec::new()),
-        (libc::SYS_add_key, Vec::new()),
-        (libc::SYS_request_key, Vec::new()),
     ]);
+    rules.extend(KEYS.map(|call| (call, Vec::new())));
+    compiled(rules)
+}
+
+fn compiled(mut rules: BTreeMap<i64, Vec<SeccompRule>>) -> Result<BpfProgram, Error> {
     if cfg!(target_arch = "x86_64") {
         let other: Vec<_> =
             rules.iter().map(|(call, of)| (call | OTHER_TABLE, of.clone())).collect();

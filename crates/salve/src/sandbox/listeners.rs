@@ -2,12 +2,15 @@
 //!
 //! Whoever reaches Docker's socket is root, and the session bus starts programs. No rule of the
 //! kernel says which of them a command may connect to, so each one that listens when the command
-//! begins is covered by `/dev/null`, where only the command sees that.
+//! begins is covered by `/dev/null`, where only the command sees that, with the other sockets beside
+//! it.
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
+
+use crate::process::tree;
 
 /// Sockets that are covered although their listeners may live in another network namespace.
 const KNOWN: [&str; 6] = [
@@ -19,6 +22,13 @@ const KNOWN: [&str; 6] = [
     "/run/systemd/private",
 ];
 
+/// Directories at home in which programs keep such sockets under names that the kernel does not tell:
+/// ssh gives a connection that is shared its name only after it began to listen.
+const AT_HOME: [&str; 3] = [".ssh", ".ssh/agent", ".gnupg"];
+
+/// How many files are looked at in the directory of a socket.
+const MOST_BESIDE: usize = 10_000;
+
 /// Returns the sockets that a command must not reach: all but those in `places` and those listed.
 pub(super) fn to_cover(places: &[PathBuf], listed: &[String]) -> Vec<PathBuf> {
     let home = std::env::var_os("HOME").map(PathBuf::from);
@@ -29,21 +39,63 @@ pub(super) fn to_cover(places: &[PathBuf], listed: &[String]) -> Vec<PathBuf> {
     let listed: BTreeSet<PathBuf> = listed.filter_map(|path| path.canonicalize().ok()).collect();
     // The kernel's own list: it is no file with an end of its own, so its size says nothing.
     let text = fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
-    let named = text.lines().filter_map(path_in).chain(KNOWN.iter().map(PathBuf::from));
-    let is_socket =
-        |path: &PathBuf| fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket());
-    let real: BTreeSet<PathBuf> = named.filter_map(|path| path.canonicalize().ok()).collect();
+    let named = paths(&text);
+    // The list has the names that were given at first; a socket that was renamed is mostly near.
+    let above = |path: &PathBuf| path.parent().map(Path::to_path_buf);
+    let mut near: BTreeSet<PathBuf> = named.iter().filter_map(above).collect();
+    let known = KNOWN.iter().map(PathBuf::from);
+    let mut real: BTreeSet<PathBuf> =
+        named.into_iter().chain(known).filter_map(|path| path.canonicalize().ok()).collect();
+    near.extend(AT_HOME.iter().filter_map(|name| Some(home.as_ref()?.join(name))));
+    real.extend(
+        near.into_iter().filter_map(|dir| dir.canonicalize().ok()).flat_map(|dir| sockets_in(&dir)),
+    );
     let is_free = |path: &PathBuf| {
         places.iter().any(|place| path.starts_with(place)) || listed.contains(path)
     };
     real.into_iter().filter(|path| is_socket(path) && !is_free(path)).collect()
 }
 
-/// Returns the path of a line of the kernel's list, if its socket has one.
-fn path_in(line: &str) -> Option<PathBuf> {
-    let at = line.find('/')?;
-    Some(Path::new(&line[at..]).to_path_buf())
+fn is_socket(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|meta| meta.file_type().is_socket())
 }
+
+/// Returns the sockets in a directory.
+pub(crate) fn sockets_in(dir: &Path) -> Vec<PathBuf> {
+    let files = fs::read_dir(dir).into_iter().flatten().take(MOST_BESIDE).flatten();
+    let sockets = files.filter(|file| file.file_type().is_ok_and(|kind| kind.is_socket()));
+    sockets.map(|file| file.path()).collect()
+}
+
+/// Returns the paths in the kernel's list of sockets. One that does not begin at the root is told from
+/// the directory in which a program was when it gave it, which mostly is where it still is.
+fn paths(list: &str) -> BTreeSet<PathBuf> {
+    let names: BTreeSet<&Path> = list.lines().skip(1).filter_map(name_in).map(Path::new).collect();
+    let mut dirs = BTreeSet::new();
+    if names.iter().any(|name| name.is_relative()) {
+        dirs.extend(tree::all().into_iter().filter_map(|process| tree::cwd(process.pid)));
+    }
+    let full = |name: &&Path| -> Vec<PathBuf> {
+        if name.is_absolute() {
+            return vec![name.to_path_buf()];
+        }
+        dirs.iter().map(|dir| dir.join(name)).filter(|path| is_socket(path)).collect()
+    };
+    names.iter().flat_map(full).collect()
+}
+
+/// Returns the name in a line of the kernel's list, if its socket has one that is a file's.
+fn name_in(line: &str) -> Option<&str> {
+    let mut rest = line;
+    for _ in 0..FIELDS_BEFORE {
+        rest = rest.trim_start().split_once(' ')?.1;
+    }
+    let name = rest.trim_start();
+    (!name.is_empty() && !name.starts_with('@')).then_some(name)
+}
+
+/// What stands before the name in a line of the kernel's list: an address, counts and numbers.
+const FIELDS_BEFORE: usize = 7;
 
 #[cfg(test)]
 mod tests {
@@ -60,5 +112,20 @@ mod tests {
         let covered = |listed: &[String]| to_cover(&[root.join("project")], listed);
         assert!(covered(&[]).contains(&outside) && !covered(&[]).contains(&inside));
         assert!(!covered(&[outside.display().to_string()]).contains(&outside));
+        // As ssh does: another name beside the first, which is gone then.
+        let renamed = root.join("renamed.sock");
+        fs::rename(&outside, &renamed).unwrap();
+        assert!(covered(&[]).contains(&renamed));
+    }
+
+    #[test]
+    fn the_names_of_sockets_are_read_from_the_kernels_list() {
+        let list = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+                    0000000000000000: 00000002 00000000 00010000 0001 01  1234 /run/a b.sock\n\
+                    0000000000000000: 00000002 00000000 00010000 0001 01 12345 run/c.sock\n\
+                    0000000000000000: 00000003 00000000 00000000 0001 03 12346\n\
+                    0000000000000000: 00000002 00000000 00010000 0001 01 12347 @/abstract\n";
+        let names: Vec<&str> = list.lines().skip(1).filter_map(name_in).collect();
+        assert_eq!(names, ["/run/a b.sock", "run/c.sock"]);
     }
 }

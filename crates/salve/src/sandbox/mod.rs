@@ -61,7 +61,9 @@ use std::time::Duration;
 use salve_core::event::{Authority, ProcessExit};
 
 use caches::{CacheAsk, CachePlaces};
+pub(crate) use calls::deny_keys;
 pub use enter::enter;
+pub(crate) use listeners::sockets_in;
 pub use means::{Landlock, Means, Processes, Sockets, Spaces};
 pub use names::Names;
 use plan::{Hold, SandboxPlan};

@@ -292,6 +292,31 @@ fn sockets_of_other_programs_are_reached_only_if_listed() {
         socket.display()
     );
     assert_ne!(stage.run(&connect).0, ProcessExit::Code(0));
+    // The kernel tells of these by no path that leads there.
+    let other = stage.dir.path().join("elsewhere");
+    fs::create_dir(&other).unwrap();
+    let listen = "import os, socket, sys\nall = [socket.socket(socket.AF_UNIX) for _ in '12']\n\
+                  for s, name in zip(all, ['near.sock', os.getcwd() + '/first.sock']):\n    \
+                  s.bind(name); s.listen()\nos.link('first.sock', 'shared.sock')\n\
+                  os.unlink('first.sock')\nprint('there', flush=True)\nsys.stdin.read()";
+    let mut listener = std::process::Command::new("python3");
+    listener.args(["-c", listen]).current_dir(&other);
+    let mut listener = listener
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut told = String::new();
+    let said = listener.stdout.as_mut().unwrap();
+    std::io::BufRead::read_line(&mut std::io::BufReader::new(said), &mut told).unwrap();
+    for name in ["near.sock", "shared.sock"] {
+        let path = other.join(name).display().to_string();
+        let reached = connect.replace(&socket.display().to_string(), &path);
+        std::os::unix::net::UnixStream::connect(&path).unwrap();
+        assert_ne!(stage.run(&reached).0, ProcessExit::Code(0), "{name}");
+    }
+    drop(listener.stdin.take());
+    listener.wait().unwrap();
     stage.settings.sockets = vec![socket.display().to_string()];
     let (exit, output) = stage.run(&connect);
     assert_eq!(exit, ProcessExit::Code(0), "{output}");

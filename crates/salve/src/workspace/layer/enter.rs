@@ -29,7 +29,7 @@ use rustix::thread::{CapabilitySet, CapabilitySets};
 use super::plan::{LayerPlan, PlanKind};
 use super::{hidden, launcher, mounts};
 use crate::process::keeper;
-use crate::sandbox::{Writes, bound_capabilities};
+use crate::sandbox::{Writes, bound_capabilities, deny_keys};
 
 /// The word by which this program knows that it is the outer process of a layer.
 pub(super) const OUTER: &str = "layered";
@@ -271,6 +271,8 @@ fn give_up_rights() -> Result<(), LayerRefusal> {
     // For a sandbox of its own inside: the kernel lets nobody without it name root in a user namespace.
     bound_capabilities(CapabilitySet::SETFCAP).map_err(refusal())?;
     rustix::thread::set_no_new_privs(true).map_err(refusal())?;
+    // A kernel that filters no calls mostly has no such keys either.
+    let _ = deny_keys();
     // Signals and abstract sockets of others, where the kernel knows such rules.
     let alone = Ruleset::default().scope(Scope::from_all(ABI::V6));
     let alone = alone.and_then(Ruleset::create).and_then(landlock::RulesetCreated::restrict_self);
@@ -286,6 +288,7 @@ fn become_confined(plan: &LayerPlan) -> LayerRefusal {
     if let Err(error) = rustix::thread::set_no_new_privs(true) {
         return LayerRefusal::of("giving up rights")(error);
     }
+    let _ = deny_keys();
     match allowed.restrict() {
         Ok(true) => {}
         Ok(false) => return LayerRefusal::of("restricting writes")("not enforced"),

@@ -5,10 +5,10 @@ use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
-use crate::dirs;
+use crate::{dirs, sandbox};
 
 /// Sockets by which programs of this machine do as they are told.
-const SOCKETS: [&str; 8] = [
+const SOCKETS: [&str; 11] = [
     "/run/docker.sock",
     "/var/run/docker.sock",
     "/run/podman",
@@ -17,11 +17,18 @@ const SOCKETS: [&str; 8] = [
     "/run/dbus/system_bus_socket",
     "/run/snapd.socket",
     "/run/libvirt",
+    "/run/screen",
+    "/var/run/screen",
+    "/run/systemd/private",
 ];
 
 /// Such sockets below the home directory.
 const SOCKETS_AT_HOME: [&str; 5] =
     [".docker/run", ".docker/desktop", ".colima", ".rd", ".local/share/containers/podman"];
+
+/// Directories at home in which the sockets of agents of keys and of shared connections lie beside what
+/// an agent may read.
+const WITH_SOCKETS_AT_HOME: [&str; 3] = [".ssh", ".ssh/agent", ".gnupg"];
 
 /// Variables that name such a socket, as a path or behind `unix:`.
 const VARIABLES: [&str; 4] =
@@ -44,6 +51,9 @@ pub(super) fn places() -> Vec<PathBuf> {
     places.extend(absolute("XDG_RUNTIME_DIR"));
     if let Some(home) = absolute("HOME") {
         places.extend(SOCKETS_AT_HOME.iter().map(|dir| home.join(dir)));
+        places.extend(
+            WITH_SOCKETS_AT_HOME.iter().flat_map(|dir| sandbox::sockets_in(&home.join(dir))),
+        );
     }
     places.extend(VARIABLES.iter().filter_map(|name| {
         let value = std::env::var(name).ok()?;
