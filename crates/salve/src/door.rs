@@ -20,13 +20,15 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::fs::{FlockOperation, Mode, OFlags, flock};
+use rustix::fs::{AtFlags, FileType, FlockOperation, Mode, OFlags, flock};
+use rustix::io::Errno;
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use salve_core::event::Digest;
 use serde::{Deserialize, Serialize};
 
 use crate::dirs;
 use crate::process::answerer::{self, AnswerRefusal};
-use crate::process::peer::Peer;
+use crate::process::peer::{Peer, listener_at};
 use crate::process::tree;
 use crate::project::Project;
 
@@ -34,6 +36,8 @@ use crate::project::Project;
 const PATIENCE: Duration = Duration::from_secs(10);
 /// How long a word that is just being written may hold up a door that is opened.
 const WRITING: Duration = Duration::from_secs(5);
+/// How long a door may have more visitors than it can keep waiting.
+const CROWD: Duration = Duration::from_secs(1);
 /// How many visitors are served at once; more are turned away.
 const VISITORS: usize = 32;
 /// The longest message.
@@ -210,15 +214,20 @@ impl DoorPlace {
         let dir = dirs::data().ok_or(DoorError::NoHome)?.join("doors");
         let work = || -> io::Result<OwnedFd> {
             fs::DirBuilder::new().recursive(true).mode(0o700).create(&dir)?;
+            if answerer::is_mounted_at(&dir)? {
+                return Err(io::Error::other("something is mounted over it"));
+            }
             let flags = OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::RDONLY;
             let handle = rustix::fs::open(&dir, flags, Mode::empty())?;
             let stat = rustix::fs::fstat(&handle)?;
-            let is_ours = stat.st_uid == rustix::process::geteuid().as_raw();
-            if is_ours && stat.st_mode & 0o022 == 0 {
-                Ok(handle)
-            } else {
-                Err(io::Error::other("others may write there"))
+            if stat.st_uid != rustix::process::geteuid().as_raw() {
+                return Err(io::Error::other("it is another user's"));
             }
+            if stat.st_mode & 0o077 != 0 {
+                // Whatever others put there meanwhile is not who it says.
+                rustix::fs::fchmod(&handle, Mode::RWXU)?;
+            }
+            Ok(handle)
         };
         let handle = work().map_err(|source| DoorError::System { path: dir.clone(), source })?;
         Ok(Self { dir, handle })
@@ -241,25 +250,50 @@ impl DoorPlace {
         PathBuf::from(format!("/proc/self/fd/{}/{name}", self.handle.as_raw_fd()))
     }
 
-    /// Takes the lock of a project's words; nothing if others keep it for too long.
+    /// Takes the lock of a project's words; nothing if others keep it for too long, or something
+    /// that is no lock stays in its place.
     fn lock(&self, root: &Path, how: FlockOperation) -> Result<Option<File>, DoorError> {
-        let path = self.dir.join(format!("{}.lock", name_of(root)));
-        let system = |source| DoorError::System { path: path.clone(), source };
-        let mut options = fs::OpenOptions::new();
-        options.create(true).truncate(false).write(true);
-        let file = options.open(&path).map_err(system)?;
+        let name = format!("{}.lock", name_of(root));
+        let system =
+            |error: Errno| DoorError::System { path: self.dir.join(&name), source: error.into() };
+        let Some(file) = self.open_lock(&name).map_err(system)? else { return Ok(None) };
         let since = Instant::now();
         loop {
             match flock(&file, how) {
                 Ok(()) => return Ok(Some(file)),
-                Err(rustix::io::Errno::WOULDBLOCK) if since.elapsed() < WRITING => {
+                Err(Errno::WOULDBLOCK) if since.elapsed() < WRITING => {
                     std::thread::sleep(Duration::from_millis(2));
                 }
                 // It only orders those who mean well; a word that is missed is said once more.
-                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
-                Err(error) => return Err(system(error.into())),
+                Err(Errno::WOULDBLOCK) => return Ok(None),
+                Err(error) => return Err(system(error)),
             }
         }
+    }
+
+    /// Opens the file of a lock; what somebody put in its place is removed, if it can be.
+    fn open_lock(&self, name: &str) -> Result<Option<File>, Errno> {
+        let flags =
+            OFlags::WRONLY | OFlags::CREATE | OFlags::CLOEXEC | OFlags::NOFOLLOW | OFlags::NONBLOCK;
+        for _ in 0..2 {
+            let opened = rustix::fs::openat(&self.handle, name, flags, Mode::RUSR | Mode::WUSR);
+            match opened {
+                Ok(file) => {
+                    let kind = FileType::from_raw_mode(rustix::fs::fstat(&file)?.st_mode);
+                    if kind == FileType::RegularFile {
+                        return Ok(Some(file.into()));
+                    }
+                }
+                Err(Errno::NXIO | Errno::ISDIR | Errno::LOOP) => {}
+                Err(error) => return Err(error),
+            }
+            let file = rustix::fs::unlinkat(&self.handle, name, AtFlags::empty());
+            if file.is_err() {
+                // A directory with something in it stays.
+                let _ = rustix::fs::unlinkat(&self.handle, name, AtFlags::REMOVEDIR);
+            }
+        }
+        Ok(None)
     }
 
     /// Returns the names of all doors to a project.
@@ -274,37 +308,106 @@ impl DoorPlace {
         Ok(names)
     }
 
-    /// Announces words at one door; one that nobody is behind is removed.
+    /// Announces words at one door; one that nobody is behind, or not who it says, is removed.
     fn announce_at_door(&self, name: &str, words: &[Digest]) -> Result<(), DoorError> {
-        let pid = name.split('-').nth(1).and_then(|pid| pid.parse().ok()).unwrap_or(0);
-        let mut stream = match UnixStream::connect(self.short(name)) {
+        let since = Instant::now();
+        while let DoorVisit::TurnedAway(pid) = self.visit(name, words)? {
+            if since.elapsed() > PATIENCE {
+                return Err(DoorError::Silent(pid));
+            }
+            std::thread::sleep(Duration::from_millis(50));
+        }
+        Ok(())
+    }
+
+    fn visit(&self, name: &str, words: &[Digest]) -> Result<DoorVisit, DoorError> {
+        let named = OwnerInName::of(name);
+        let pid = named.pid;
+        let planted = || {
+            // One that cannot be removed leads nowhere all the same.
+            let _ = fs::remove_file(self.dir.join(name));
+            Ok(DoorVisit::Done)
+        };
+        let mut stream = match self.connect(name) {
             Ok(stream) => stream,
+            Err(Errno::CONNREFUSED | Errno::NOENT) => return planted(),
+            // A Salve takes up at once whoever comes; another one's queue may stay full for ever.
+            Err(Errno::AGAIN) if !named.is_there() => return planted(),
+            Err(Errno::AGAIN) => return Ok(DoorVisit::TurnedAway(pid)),
             Err(error) => {
-                let gone = [io::ErrorKind::ConnectionRefused, io::ErrorKind::NotFound];
-                if gone.contains(&error.kind()) {
-                    let _ = fs::remove_file(self.dir.join(name));
-                    return Ok(());
-                }
-                return Err(DoorError::System { path: self.dir.join(name), source: error });
+                let path = self.dir.join(name);
+                return Err(DoorError::System { path, source: error.into() });
             }
         };
-        let behind = Peer::of_socket(&stream).map_or(0, |peer| peer.pid());
-        if behind > 0 && !answerer::is_a_salve(behind) {
+        match listener_at(&stream) {
             // Somebody planted it, to answer for a Salve or to keep people waiting.
-            let _ = fs::remove_file(self.dir.join(name));
-            return Ok(());
-        }
-        if behind != pid {
+            Some(behind) if !answerer::is_a_salve(behind) => return planted(),
+            // It leads to the door of another one.
+            Some(behind) if behind != pid && !answerer::has_number(behind, pid) => {
+                return planted();
+            }
+            Some(behind) if behind == pid => {}
             // Whoever cannot see who listens there lives in a space of their own.
-            return Err(DoorError::Silent(pid));
+            Some(_) | None => return Err(DoorError::Silent(pid)),
         }
         match send_words(&mut stream, words) {
-            Ok(DoorReply { refused: None, .. }) => Ok(()),
-            Ok(DoorReply { refused: Some(why), .. }) => Err(DoorError::Refused(why)),
+            Ok(Some(DoorReply { refused: None, .. })) => Ok(DoorVisit::Done),
+            Ok(Some(DoorReply { refused: Some(why), .. })) => Err(DoorError::Refused(why)),
             // It ended while we spoke.
-            Err(_) if tree::stat(pid).is_none_or(|stat| stat.is_dead) => Ok(()),
+            Ok(None) | Err(_) if tree::stat(pid).is_none_or(|stat| stat.is_dead) => {
+                Ok(DoorVisit::Done)
+            }
+            Ok(None) => Ok(DoorVisit::TurnedAway(pid)),
             Err(_) => Err(DoorError::Silent(pid)),
         }
+    }
+
+    /// Connects to a door without waiting for long.
+    fn connect(&self, name: &str) -> Result<UnixStream, Errno> {
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let socket =
+            rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        let address = SocketAddrUnix::new(self.short(name))?;
+        let since = Instant::now();
+        while let Err(error) = rustix::net::connect(&socket, &address) {
+            if error != Errno::AGAIN || since.elapsed() > CROWD {
+                return Err(error);
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        rustix::io::ioctl_fionbio(&socket, false)?;
+        Ok(socket.into())
+    }
+}
+
+/// What came of a visit at a door.
+#[derive(Clone, Copy, Debug)]
+enum DoorVisit {
+    /// The words were let in, or nobody is behind it.
+    Done,
+    /// This process has too many visitors just now.
+    TurnedAway(u32),
+}
+
+/// Whose door it is, by its name, which anybody may give.
+#[derive(Clone, Copy, Debug)]
+struct OwnerInName {
+    pid: u32,
+    started: u64,
+}
+
+impl OwnerInName {
+    fn of(name: &str) -> Self {
+        let mut parts = name.trim_end_matches(".sock").split('-').skip(1);
+        let mut number = || parts.next()?.parse::<u64>().ok();
+        let pid = number().and_then(|pid| u32::try_from(pid).ok()).unwrap_or(0);
+        Self { pid, started: number().unwrap_or(0) }
+    }
+
+    /// Returns whether that very process is there and is a Salve.
+    fn is_there(self) -> bool {
+        tree::stat(self.pid).is_some_and(|stat| stat.started == self.started)
+            && answerer::is_a_salve(self.pid)
     }
 }
 
@@ -329,15 +432,21 @@ impl PlacedListener {
     }
 }
 
-fn send_words(stream: &mut UnixStream, words: &[Digest]) -> io::Result<DoorReply> {
+/// Says words and returns the answer; nothing if there is none, as where too many came.
+fn send_words(stream: &mut UnixStream, words: &[Digest]) -> io::Result<Option<DoorReply>> {
     stream.set_read_timeout(Some(PATIENCE))?;
     stream.set_write_timeout(Some(PATIENCE))?;
     let mut said = serde_json::to_vec(&Announcement { version: VERSION, words: words.to_vec() })?;
     said.push(b'\n');
-    stream.write_all(&said)?;
+    // Who is refused is told so before they have said anything.
+    let written = stream.write_all(&said);
     let mut reply = String::new();
-    BufReader::new(stream).take(LONGEST).read_line(&mut reply)?;
-    Ok(serde_json::from_str(&reply)?)
+    match BufReader::new(stream).take(LONGEST).read_line(&mut reply) {
+        Ok(0) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::ConnectionReset => Ok(None),
+        Err(error) => Err(written.err().unwrap_or(error)),
+        Ok(_) => Ok(Some(serde_json::from_str(&reply)?)),
+    }
 }
 
 /// Lets visitors in or refuses them, for as long as the door is open.
@@ -381,15 +490,16 @@ fn receive(mut stream: UnixStream, book: &GuestBook) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let peer = Peer::of_socket(&stream)?;
     let judged = answerer::judge_visitor(&peer, &book.root);
-    let mut line = String::new();
-    BufReader::new(&stream).take(LONGEST).read_line(&mut line)?;
-    let said: Announcement = serde_json::from_str(&line)?;
     if judged.is_ok() {
+        let mut line = String::new();
+        BufReader::new(&stream).take(LONGEST).read_line(&mut line)?;
+        let said: Announcement = serde_json::from_str(&line)?;
         let mut known = lock(&book.words);
         for word in said.words {
             known.entry(word).or_insert(None);
         }
     }
+    // Whoever is refused is not waited for: they would take the place of those who may speak.
     let refused = judged.err().map(|why| why.to_string());
     let mut reply = serde_json::to_vec(&DoorReply { version: VERSION, refused })?;
     reply.push(b'\n');

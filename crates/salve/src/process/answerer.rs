@@ -221,9 +221,22 @@ pub fn is_a_salve(pid: u32) -> bool {
     }
 }
 
+/// Returns whether a process has this number where it lives itself, as one in a container may have
+/// another one there.
+pub fn has_number(pid: u32, number: u32) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"));
+    let inside = numbers.and_then(|numbers| numbers.split_ascii_whitespace().last()?.parse().ok());
+    inside.unwrap_or(pid) == number
+}
+
 /// Returns whether a process is a Salve, this one's release or another.
 fn is_salve(pid: u32) -> bool {
-    let Ok(path) = fs::read_link(format!("/proc/{pid}/exe")) else { return false };
+    let path = match fs::read_link(format!("/proc/{pid}/exe")) {
+        Ok(path) => path,
+        Err(error) if is_refused(&error) => return name(pid).starts_with(b"salve"),
+        Err(_) => return false,
+    };
     let name = path.file_name().unwrap_or_default().as_bytes();
     let is_named = matches!(name, b"salve" | b"salve (deleted)");
     // Whatever its file is called, and whatever file this one was started from.
@@ -231,6 +244,38 @@ fn is_salve(pid: u32) -> bool {
     is_named
         || is_worker()
         || program(pid).is_some_and(|theirs| Some(theirs) == program(std::process::id()))
+}
+
+/// Returns whether the system refuses a look, as at others' processes and, from a user namespace, at all
+/// that are outside of it: whoever started it may be one of those.
+fn is_refused(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::PermissionDenied
+}
+
+/// Returns whether something is mounted at a directory, as seen from this process.
+///
+/// # Errors
+///
+/// When the directory or the list of mounts cannot be read.
+pub fn is_mounted_at(dir: &Path) -> io::Result<bool> {
+    let dir = dir.canonicalize()?;
+    let mounts = fs::read("/proc/self/mountinfo")?;
+    let mut points = mounts
+        .split(|&byte| byte == b'\n')
+        .filter_map(|line| line.split(|&byte| byte == b' ').nth(4));
+    // A path with odd bytes is written in another way there.
+    let escape = |byte: &u8| match byte {
+        b' ' | b'\t' | b'\n' | b'\\' => format!("\\{byte:03o}").into_bytes(),
+        byte => vec![*byte],
+    };
+    let written: Vec<u8> = dir.as_os_str().as_bytes().iter().flat_map(escape).collect();
+    Ok(points.any(|point| point == written))
+}
+
+/// Returns a process's name, which everybody may read, and which it alone may change.
+fn name(pid: u32) -> Vec<u8> {
+    let name = fs::read(format!("/proc/{pid}/comm")).unwrap_or_default();
+    name.trim_ascii_end().to_vec()
 }
 
 fn words(pid: u32) -> Vec<Vec<u8>> {
@@ -277,7 +322,7 @@ fn is_keeper_of(pid: u32, worker: &Stat) -> bool {
 /// Returns the processes that have the repair tools of the project at `root` for themselves.
 fn attached_agents(root: &Path) -> Vec<u32> {
     let servers = tree::all().into_iter().filter(|stat| {
-        is_salve(stat.pid) && serves_tools(&words(stat.pid)) && tree::is_fed(stat.pid)
+        is_salve(stat.pid) && serves_tools(&words(stat.pid)) && may_be_fed(stat.pid)
     });
     let of_project = servers.filter(|stat| works_in(stat.pid, root));
     of_project.filter_map(|stat| client_of(&stat)).collect()
@@ -288,9 +333,18 @@ fn serves_tools(words: &[Vec<u8>]) -> bool {
     command_of(words).is_some_and(|word| word == "mcp")
 }
 
+/// Returns whether somebody feeds a server of tools, as far as that can be seen.
+fn may_be_fed(pid: u32) -> bool {
+    let looked = fs::read_link(format!("/proc/{pid}/fd/0"));
+    tree::is_fed(pid) || looked.is_err_and(|error| is_refused(&error))
+}
+
 fn works_in(pid: u32, root: &Path) -> bool {
     let names = |word: &Vec<u8>| Path::new(OsStr::from_bytes(word)).starts_with(root);
-    let dir: Option<PathBuf> = tree::cwd(pid);
+    let dir = match fs::read_link(format!("/proc/{pid}/cwd")) {
+        Err(error) if is_refused(&error) => return true,
+        looked => looked.ok(),
+    };
     dir.is_some_and(|dir| dir.starts_with(root) || root.starts_with(dir))
         || words(pid).iter().any(names)
 }
@@ -300,9 +354,12 @@ fn client_of(server: &Stat) -> Option<u32> {
     let mut pid = server.parent;
     for _ in 0..GENERATIONS {
         let stat = tree::stat(pid).filter(|stat| stat.pid > 1)?;
-        let path = fs::read_link(format!("/proc/{pid}/exe")).ok()?;
-        let name = path.file_name().unwrap_or_default();
-        let is_wrapper = WRAPPERS.iter().any(|wrapper| *wrapper == name);
+        let name = match fs::read_link(format!("/proc/{pid}/exe")) {
+            Ok(path) => path.file_name().unwrap_or_default().as_bytes().to_vec(),
+            Err(error) if is_refused(&error) => name(pid),
+            Err(_) => return None,
+        };
+        let is_wrapper = WRAPPERS.iter().any(|wrapper| wrapper.as_bytes() == name);
         if !is_wrapper && !is_salve(pid) {
             return Some(pid);
         }

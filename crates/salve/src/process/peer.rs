@@ -8,7 +8,10 @@ use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 
 use nix::errno::Errno;
-use nix::sys::socket::{getsockopt, sockopt::PeerPidfd};
+use nix::sys::socket::{
+    getsockopt,
+    sockopt::{PeerCredentials, PeerPidfd},
+};
 use rustix::net::sockopt::socket_peercred;
 
 /// The process that made a connection.
@@ -58,6 +61,13 @@ impl Peer {
     pub fn is_there(&self) -> bool {
         self.handle.as_ref().is_none_or(|handle| process_of(handle) == Some(self.pid))
     }
+}
+
+/// Returns the number of the process that listens at the other end of a socket, which may have ended;
+/// nothing if it lives where it cannot be seen from here.
+pub fn listener_at(socket: impl AsFd) -> Option<u32> {
+    let told = getsockopt(&socket, PeerCredentials).ok()?;
+    u32::try_from(told.pid()).ok().filter(|pid| *pid > 0)
 }
 
 /// Returns the process that a handle stands for, unless it has ended.

@@ -53,8 +53,18 @@ fn ways() -> Vec<(&'static str, &'static str)> {
             ("own pids", "unshare -rmpf --mount-proc \"$@\""),
             (
                 "doors hidden",
-                "unshare -rm sh -c 'mount -t tmpfs none \"$XDG_DATA_HOME/salve/doors\"; \"$@\"' sh \
-                 \"$@\"",
+                "unshare -rm sh -c 'mount -t tmpfs -o mode=700 none \"$XDG_DATA_HOME/salve/doors\"; \
+                 \"$@\"' sh \"$@\"",
+            ),
+            (
+                "doors and parents hidden",
+                "unshare -rmpf --mount-proc sh -c 'mount -t tmpfs -o mode=700 none \
+                 \"$XDG_DATA_HOME/salve/doors\"; \"$@\"' sh \"$@\"",
+            ),
+            (
+                "other doors",
+                "mkdir -p ../data2/salve; cp -p \"$XDG_DATA_HOME/salve/seal.keys\" ../data2/salve; \
+                 XDG_DATA_HOME=\"$(cd ../data2; pwd)\" unshare -rm \"$@\"",
             ),
         ]);
     }
@@ -193,6 +203,9 @@ for file in seal.keys scrub.key memory.db doors; do
 done
 cat "$XDG_DATA_HOME/salve/seal.keys" > ../stolen 2>&1
 (echo x > .salve/salve.db) 2>/dev/null
+python3 -c 'import ctypes, sys; sys.exit(ctypes.CDLL(None).syscall(250, 0, -4, 1) < 0)' && touch ../keyed
+python3 -c 'import os, socket; s = socket.socket(socket.AF_UNIX); s.connect(os.environ["HOME"] + "/.ssh/shared")' \
+  2> ../refused && touch ../connected
 printf 5 > sum.txt
 touch ../looked
 "#;
@@ -202,8 +215,15 @@ touch ../looked
         println!("skipped: agents work on a copy here, from which the key can be read: {layer}");
         return;
     }
+    std::fs::create_dir(ward.project.home().join(".ssh")).unwrap();
+    let shared = std::os::unix::net::UnixListener::bind(ward.project.home().join(".ssh/shared"));
     ward.heal(&[]).expect(0, &["healed"]);
+    drop(shared);
     assert!(ward.project.dir().join("../looked").exists(), "the agent worked");
+    if cfg!(target_arch = "x86_64") {
+        assert!(!ward.project.dir().join("../keyed").exists(), "the kernel's keys");
+    }
+    assert!(!ward.project.dir().join("../connected").exists(), "{}", ward.read("../refused"));
     let key = std::fs::read(ward.project.home().join("data/salve/seal.keys")).unwrap();
     assert!(!key.is_empty());
     assert!(!ward.project.dir().join("../seen").exists(), "{}", ward.read("../seen"));
@@ -270,6 +290,15 @@ fn a_terminal_of_an_attached_agent_is_the_agents() {
     client.request("tools/list", serde_json::json!({}));
     let refused = ward.salve(&["approve"]);
     assert!(refused.contains("belongs to an agent that is attached"), "{refused}");
+    if has_namespaces() {
+        let mut hidden = Command::new("unshare");
+        let salve = ward.project.command(&["approve"]);
+        hidden.arg("-r").arg(salve.get_program()).args(salve.get_args());
+        hidden.current_dir(ward.project.dir()).env_clear();
+        hidden.envs(salve.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let refused = crate::heal::Visit::of(&hidden.output().unwrap()).said;
+        assert!(refused.contains("belongs to an agent that is attached"), "{refused}");
+    }
     drop(client);
     let mut elsewhere = Client::hello_of_another(&ward.project, "bot");
     elsewhere.request("tools/list", serde_json::json!({}));
@@ -376,6 +405,33 @@ fn a_door_that_somebody_removed_is_put_back() {
     assert!(told.contains("approved") && !told.contains("FORGED"), "{told}");
 }
 
+/// Plants doors, and a pipe in the place of the lock: some behind which somebody listens who never
+/// answers, one whose queue is full, one whose listener has ended, and links to the others.
+const PLANT: &str = r"
+import os, socket, time
+kept = []
+def door(name, queue):
+    s = socket.socket(socket.AF_UNIX); s.bind('PLACE-' + name + '.sock'); s.listen(queue)
+    kept.append(s)
+door('1-7', 64); door('ME-7', 64); door('2-7', 0)
+for _ in range(3):
+    s = socket.socket(socket.AF_UNIX); s.setblocking(False); kept.append(s)
+    try: s.connect('PLACE-2-7.sock')
+    except BlockingIOError: pass
+heir, other = os.pipe()
+if os.fork() == 0:
+    door('3-7', 64)
+    if os.fork() == 0: os.write(other, b'x'); time.sleep(60)
+    os._exit(0)
+os.wait(); os.read(heir, 1)
+there = [name for name in os.listdir(os.path.dirname('PLACE')) if name.endswith('.sock')]
+for name in there:
+    if not name.startswith(os.path.basename('PLACE')): os.symlink(name, 'PLACE-4-7.sock')
+os.remove('PLACE.lock'); os.mkfifo('PLACE.lock')
+print('there', flush=True)
+time.sleep(600)
+";
+
 /// **Invariant:** A door that somebody planted keeps nobody from answering.
 #[test]
 fn a_planted_door_keeps_nobody_waiting() {
@@ -387,13 +443,16 @@ fn a_planted_door_keeps_nobody_waiting() {
     let lock =
         lock.filter(|path| path.extension().is_some_and(|end| end == "lock")).last().unwrap();
     let name = lock.file_stem().unwrap().to_string_lossy().into_owned();
-    let plant = format!(
-        "import socket, time\nall = []\nfor pid in (1, {me}):\n    s = socket.socket(socket.AF_UNIX)\n    \
-         s.bind('{doors}/{name}-%d-7.sock' % pid); s.listen(64); all.append(s)\nprint('there', flush=True)\n\
-         time.sleep(600)",
-        me = std::process::id(),
-        doors = doors.display(),
-    );
+    let plant = PLANT
+        .replace("PLACE", &format!("{}/{name}", doors.display()))
+        .replace("ME", &std::process::id().to_string());
+    // One of another project's Salve, to which a link leads.
+    let other = crate::heal::Ward::new();
+    other.project.write("other.sh", "touch ../ready; while ! test -e ../go; do sleep 0.01; done\n");
+    let mut salve = other.command(&["--", "sh", "other.sh"]);
+    salve.env("XDG_DATA_HOME", ward.project.home().join("data")).stdout(Stdio::null());
+    let mut salve = salve.spawn().unwrap();
+    crate::support::wait_for("the check", || other.project.dir().join("../ready").exists());
     let mut planted =
         Command::new("python3").args(["-c", &plant]).stdout(Stdio::piped()).spawn().unwrap();
     let mut line = String::new();
@@ -405,5 +464,27 @@ fn a_planted_door_keeps_nobody_waiting() {
     let said = ward.salve(&["approve"]);
     planted.kill().unwrap();
     planted.wait().unwrap();
+    other.project.write("../go", "");
+    assert!(salve.wait().unwrap().success());
+    assert!(said.contains("said yes"), "{said}");
+}
+
+/// **Invariant:** What Salve started takes nobody's place at the door by saying nothing there.
+#[test]
+fn who_may_not_answer_keeps_nobody_else_from_it() {
+    let ward = waiting();
+    let crowd = "import os, socket, sys, time\nkept = []\ndoors = sys.argv[1]\n\
+                 for name in os.listdir(doors):\n    if not name.endswith('.sock'): continue\n    \
+                 for _ in range(200):\n        s = socket.socket(socket.AF_UNIX)\n        \
+                 s.connect(doors + '/' + name); kept.append(s)\n\
+                 open('../ready', 'w').close()\nwhile not os.path.exists('../go'): time.sleep(0.01)\n";
+    ward.project.write("../crowd.py", crowd);
+    let doors = ward.project.home().join("data/salve/doors").canonicalize().unwrap();
+    ward.project.write("other.sh", format!("python3 ../crowd.py '{}'\n", doors.display()));
+    let mut salve = ward.command(&["--", "sh", "other.sh"]).stdout(Stdio::null()).spawn().unwrap();
+    crate::support::wait_for("the crowd", || ward.project.dir().join("../ready").exists());
+    let said = ward.salve(&["approve"]);
+    ward.project.write("../go", "");
+    assert!(salve.wait().unwrap().success());
     assert!(said.contains("said yes"), "{said}");
 }
