@@ -296,8 +296,15 @@ pub struct Banner {
     pub text: String,
 }
 
-/// Returns the notice that a moment deserves on this machine, if it does: a person is needed, it
-/// took long or more than one attempt to heal, or it was given up.
+/// Tells whether people want to hear that something has healed: it took long or more than one
+/// attempt, or they were asked about it and want to know how it came out.
+pub fn is_worth_telling(view: &IncidentView) -> bool {
+    let NoticeFacts { seconds, attempts, .. } = facts(view, None);
+    seconds > LONG || attempts > 1 || !view.questions().is_empty()
+}
+
+/// Returns the notice that a moment deserves on this machine, if it does: a person is needed, what
+/// healed is worth telling, or it was given up.
 pub fn banner(entry: &Entry, view: &IncidentView) -> Option<Banner> {
     let id = format!("heal-{}", view.id().short());
     let what = what(view);
@@ -310,8 +317,7 @@ pub fn banner(entry: &Entry, view: &IncidentView) -> Option<Banner> {
         NoticeMoment::Recovered => {
             let facts = facts(view, None);
             let text = format!("in {} s, attempt {} · {id}", facts.seconds, facts.attempts);
-            let deserves = facts.seconds > LONG || facts.attempts > 1;
-            deserves.then(|| Banner { title: format!("{what} has healed"), text })
+            is_worth_telling(view).then(|| Banner { title: format!("{what} has healed"), text })
         }
         NoticeMoment::Exhausted => {
             let text = format!("every attempt failed · salve show {id}");

@@ -13,7 +13,7 @@ mod tests;
 
 pub use address::is_public;
 pub use links::{BadPublicAddress, NoticeLinks, PublicAddress};
-pub use message::{Banner, NTFY_MARK, NoticeMessage, NtfyText, banner};
+pub use message::{Banner, NTFY_MARK, NoticeMessage, NtfyText, banner, is_worth_telling};
 pub use quiet::{BadQuietHours, QuietHours};
 pub use retry::{After, TargetAnswer, after};
 

@@ -127,7 +127,7 @@ fn an_escalation_says_what_is_asked_and_how_to_answer_and_no_line_of_a_log() {
 }
 
 #[test]
-fn quick_healing_is_told_to_targets_and_not_on_the_desktop() {
+fn quick_healing_is_worth_no_notice_and_what_took_more_is() {
     let heal = |attempts| {
         let mut story = TestIncident::new(policy());
         for attempt in 1..=attempts {
@@ -150,10 +150,13 @@ fn quick_healing_is_told_to_targets_and_not_on_the_desktop() {
         story.salve(event).unwrap();
         story
     };
-    let (message, none) = said(&heal(1));
+    let view = |story: &TestIncident| IncidentView::of(story.journal.clone()).unwrap();
+    let (quick, again) = (heal(1), heal(2));
+    assert!(!is_worth_telling(&view(&quick)) && is_worth_telling(&view(&again)));
+    let (message, none) = said(&quick);
     assert!(message.body().contains("\"proof\":\"proven\""), "{}", message.body());
     assert_eq!(none, None);
-    let (_, some) = said(&heal(2));
+    let (_, some) = said(&again);
     assert_eq!(some.unwrap().title, "server web has healed");
 }
 

@@ -10,7 +10,7 @@ use salve_core::event::{
     Actor, Channel, Delivery, Draft, Entry, Event, NoteEvent, Notified, Process,
 };
 use salve_core::notify::{
-    After, NoticeMessage, NoticeMoment, TargetAnswer, after, banner, message_id,
+    After, NoticeMessage, NoticeMoment, TargetAnswer, after, banner, is_worth_telling, message_id,
 };
 use salve_core::scrub::Scrubber;
 use salve_core::view::IncidentView;
@@ -216,6 +216,10 @@ impl Deliveries {
         let quiet = self.plan.quiet_now();
         if quiet.is_some() && matches!(moment, NoticeMoment::Recovered | NoticeMoment::Exhausted) {
             return self.note(entry.seq, dropped("it is a quiet hour", &self.scrubber));
+        }
+        let is_minor = then.as_ref().is_some_and(|then| !is_worth_telling(then));
+        if moment == NoticeMoment::Recovered && is_minor {
+            return self.note(entry.seq, dropped("it healed at once", &self.scrubber));
         }
         let links = self.plan.links(entry, then.as_ref(), self.store.project());
         let Some(message) = NoticeMessage::of(entry, then.as_ref(), &links, &name) else { return };
