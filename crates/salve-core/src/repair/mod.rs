@@ -61,6 +61,12 @@ pub fn evidence_path(kind: SubjectKind, id: IncidentId) -> String {
     }
 }
 
+/// Returns the path of the file with what agents of ours said about an incident, below the project's
+/// root.
+pub fn transcript_path(id: IncidentId) -> String {
+    format!(".salve/healing-attempts/{}.agent.log", id.short())
+}
+
 /// Returns the address of the resource that holds an incident's crash log.
 pub fn crash_log_uri(id: IncidentId) -> String {
     format!("salve://crash-log/{id}")

@@ -11,6 +11,7 @@ use salve_core::scrub::Scrubber;
 use super::host::{Family, Started};
 use super::outlets::{read_complaints, read_lines};
 use super::timers::{TimerNews, WorkTimers};
+use super::transcript::Transcript;
 use super::vitals::Vitals;
 use super::{Activity, AgentBounds, AgentEvent, End, Ending};
 
@@ -61,6 +62,7 @@ pub(super) struct Drive {
     waited_for: Option<Trouble>,
     result: Option<(AgentVerdict, String)>,
     output: OutputState,
+    transcript: Transcript,
 }
 
 impl Drive {
@@ -85,7 +87,13 @@ impl Drive {
             waited_for: None,
             result: None,
             output: OutputState::Open,
+            transcript: Transcript::default(),
         }
+    }
+
+    /// Keeps what the agent says there.
+    pub(super) fn with_transcript(self, transcript: Transcript) -> Self {
+        Self { transcript, ..self }
     }
 
     /// Follows the run to its end.
@@ -121,6 +129,7 @@ impl Drive {
             unknown: self.stream.unknown() + self.too_long,
             left,
         };
+        self.transcript.end(&ending, &self.scrubber);
         (self.on)(AgentEvent::Ended(Box::new(ending.clone())));
         ending
     }
@@ -246,6 +255,7 @@ impl Drive {
 
     /// Takes one sign in; returns why the run has to be ended, if its service leaves no hope.
     fn take_sign(&mut self, sign: &Sign) -> Option<End> {
+        self.transcript.hear(sign, &self.scrubber);
         let mut refused = None;
         match sign {
             Sign::Retry { kind, text, pause } => {

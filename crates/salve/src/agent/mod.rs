@@ -20,6 +20,7 @@ mod state_place;
 mod tests;
 mod timers;
 mod tool_door;
+mod transcript;
 pub(crate) mod vitals;
 
 use std::ffi::OsString;
@@ -36,6 +37,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 pub use home::Home;
 pub use profile::{Mcp, Profile, own_mcp};
 pub use state_place::StatePlace;
+pub use transcript::TranscriptPlace;
 
 use crate::process::{AGENT_MARK, SpawnError, Supervisor};
 pub(crate) use timers::{TimerNews, WorkTimers};
@@ -47,6 +49,7 @@ use crate::workspace::{
 use drive::{AgentRunMessage, Drive};
 use host::Launch;
 use tool_door::ToolDoor;
+use transcript::Transcript;
 
 /// What an agent is to do, and within which limits.
 #[derive(Clone, Debug)]
@@ -69,6 +72,8 @@ pub struct AgentTask {
     pub ground: AgentGround,
     /// How far it may go.
     pub bounds: AgentBounds,
+    /// Where its words are kept for people, if they are.
+    pub transcript: Option<TranscriptPlace>,
 }
 
 /// What an agent works on.
@@ -261,7 +266,9 @@ pub fn start(
     if task.bounds.money_micros.is_some() && profile.is_without_price() {
         on(AgentEvent::Activity(Activity::NoPrice));
     }
-    let drive = Drive::new(profile.dialect, profile.prices, task.bounds, scrubber.clone(), on);
+    let transcript = Transcript::open(task.transcript.as_ref(), scrubber);
+    let drive = Drive::new(profile.dialect, profile.prices, task.bounds, scrubber.clone(), on)
+        .with_transcript(transcript);
     let outbox = messages.clone();
     // The layer stays for as long as somebody works in it.
     let (files, ground) = (filled.files, ground);

@@ -47,6 +47,7 @@ impl Stage {
             ground: AgentGround::Tree,
             reach: EditReach::Project,
             bounds,
+            transcript: None,
         }
     }
 

@@ -202,14 +202,17 @@ fn told_in(log: &Path, incident: IncidentId) -> u64 {
         .map_or(0, |text| last_told(&String::from_utf8_lossy(&text), incident))
 }
 
-/// Returns whether a file's name is that of an attempt, of evidence, or of a state set aside.
+/// Returns whether a file's name is that of an attempt, of evidence, of an agent's words, or of a
+/// state set aside.
 fn is_ours(name: &str) -> bool {
     let is_id = |id: &str| id.len() == 8 && id.bytes().all(|byte| byte.is_ascii_hexdigit());
     let of_attempt = name.strip_prefix("attempt-").and_then(|rest| rest.strip_suffix(".json"));
     let of_attempt = of_attempt.and_then(|rest| rest.split_once('-'));
     let is_attempt = of_attempt.is_some_and(|(id, n)| is_id(id) && n.parse::<u32>().is_ok());
     let is_state = name.starts_with("corrupted-state-") && name.ends_with(".json");
-    is_attempt || is_state || name.strip_suffix(".log").is_some_and(is_id)
+    let of_log = name.strip_suffix(".log");
+    let of_log = of_log.map(|name| name.strip_suffix(".agent").unwrap_or(name));
+    is_attempt || is_state || of_log.is_some_and(is_id)
 }
 
 impl Records {
@@ -328,15 +331,19 @@ mod tests {
         let day = Duration::from_secs(86_400);
         let (_home, records) = records(day);
         let dir = records.dir().unwrap();
-        let ours =
-            ["attempt-0a1b2c3d-1.json", "0a1b2c3d.log", "corrupted-state-20260101T000000Z.json"];
+        let ours = [
+            "attempt-0a1b2c3d-1.json",
+            "0a1b2c3d.log",
+            "0a1b2c3d.agent.log",
+            "corrupted-state-20260101T000000Z.json",
+        ];
         let stays = ["attempt-00000000-2.json", "notes.log", "attempt-x-1.json", "state.json"];
         for name in ours.iter().chain(&stays) {
             fs::write(dir.join(name), "").unwrap();
         }
         let open = IncidentId(Uuid::from_u128(7));
         records.tidy(open, SystemTime::now());
-        assert_eq!(fs::read_dir(&dir).unwrap().count(), 7, "nothing is old yet");
+        assert_eq!(fs::read_dir(&dir).unwrap().count(), 8, "nothing is old yet");
         records.tidy(open, SystemTime::now() + 2 * day);
         let mut left: Vec<_> =
             fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().file_name()).collect();

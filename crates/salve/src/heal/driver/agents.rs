@@ -16,6 +16,7 @@ use salve_core::event::{
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, Phase};
+use salve_core::repair;
 use salve_core::scrub::Scrubbed;
 use salve_core::view::{AgentWork, IncidentView};
 
@@ -26,6 +27,7 @@ use super::case::Case;
 use super::effects::EffectRunner;
 use crate::agent::{
     Activity, AgentBounds, AgentEvent, AgentGround, AgentTask, EditReach, End, Ending, Profile,
+    TranscriptPlace,
 };
 use crate::heal::agents::{
     AgentCall, AgentLaunch, Specialist, is_attended, no_price_words, trouble_words, words,
@@ -421,8 +423,19 @@ impl AgentRunner<'_, '_> {
                 work: Some(tier.max_tokens),
                 money_micros: left(Resource::MoneyMicros),
             },
+            transcript: Some(self.transcript_of(incident, &plan.name)),
         };
         Ok(Some((plan.profile.clone(), task)))
+    }
+
+    /// Returns where the words of an agent are kept that begins to work on an incident.
+    fn transcript_of(&self, incident: &Incident, agent: &str) -> TranscriptPlace {
+        let path = self.base.project.root().join(repair::transcript_path(incident.id()));
+        let at = self.base.writer.now();
+        TranscriptPlace {
+            path,
+            heading: format!("── attempt {}, {agent}, {at:.0}", incident.attempt()),
+        }
     }
 
     /// Returns what the agent that works is called.

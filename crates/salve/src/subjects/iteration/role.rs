@@ -125,6 +125,8 @@ impl LoopRun<'_, '_> {
                 work: None,
                 money_micros: left(Resource::MoneyMicros),
             },
+            // What a role writes is a file of the loop.
+            transcript: None,
         })
     }
 

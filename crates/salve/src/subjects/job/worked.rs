@@ -92,6 +92,8 @@ impl JobCourse<'_, '_> {
             ground,
             reach: EditReach::Loop,
             bounds: self.agent_bounds(spec),
+            // The attempt's own log has its words.
+            transcript: None,
         };
         let news = self.parts.news.sender();
         let on = Box::new(move |event| {
