@@ -8,6 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use salve_core::event::{Entry, LoopId, SubjectKind};
 use salve_core::id::IncidentId;
+use salve_core::incident::Incident;
 use salve_core::iteration::Loop;
 use salve_core::repair::{RepairScene, RepairState, Server, ServerState, servers};
 use salve_core::scrub::Scrubber;
@@ -98,10 +99,17 @@ pub fn open_incidents(journal: &dyn Journal, most: usize) -> Result<Vec<Incident
     Ok(views)
 }
 
-/// Returns the incident if the process that owns it is gone, so that nobody acts on it.
+/// Returns the incident if nobody acts on it: the process that owns it is gone, or nobody owns it and
+/// the one that opened it, which would take it up in a moment, is gone.
 pub fn deserted(view: &IncidentView, scrubber: &Scrubber) -> Option<IncidentId> {
-    let owner = view.incident().owner()?;
+    let opener = view.lines().first().and_then(|line| line.entry.by.process());
+    let owner = view.incident().owner().or(opener)?;
     process::is_gone(owner, scrubber).then(|| view.id())
+}
+
+/// Tells whether a running process owns an incident, so that what people say to it is heard.
+pub fn has_owner(incident: &Incident, scrubber: &Scrubber) -> bool {
+    incident.owner().is_some_and(|owner| !process::is_gone(owner, scrubber))
 }
 
 /// Returns how an incident stands now.

@@ -11,7 +11,7 @@ use salve_core::scrub::Scrubbed;
 
 use super::views::{ProjectReader, ViewError};
 use crate::heal::people::{PersonError, PersonWord, speak};
-use crate::reading::IncidentNotFound;
+use crate::reading::{IncidentNotFound, has_owner};
 use crate::store::StoreError;
 use crate::subjects::server::cared_for;
 
@@ -41,17 +41,27 @@ impl From<StoreError> for DecideError {
     }
 }
 
-/// Writes a decision about an incident, if the incident takes it; returns its entry's number.
+/// A decision that was written.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct WrittenDecision {
+    /// The number of its entry.
+    pub(super) seq: u64,
+    /// Whether a running Salve hears it and acts on it.
+    pub(super) is_heard: bool,
+}
+
+/// Writes a decision about an incident, if the incident takes it.
 pub(super) fn decide(
     reader: &mut ProjectReader,
     id: IncidentId,
     person: &Scrubbed,
     decision: PersonWord,
-) -> Result<u64, DecideError> {
+) -> Result<WrittenDecision, DecideError> {
+    let scrubber = reader.scrubber().clone();
     let unknown = || ViewError::from(IncidentNotFound::Unknown(id.to_string()));
     let Some(store) = reader.store()? else { return Err(unknown().into()) };
     let by = Actor::Person { name: person.clone() };
-    speak(store.journal(), id, &by, decision).map(|taken| taken.seq).map_err(|error| match error {
+    let taken = speak(store.journal(), id, &by, decision).map_err(|error| match error {
         PersonError::Store(error) => error.into(),
         PersonError::Unreadable(_) => unknown().into(),
         PersonError::NothingAsked(_) | PersonError::OtherQuestion { .. } => {
@@ -59,7 +69,8 @@ pub(super) fn decide(
         }
         PersonError::NotTaken(why) => DecideError::Refused(why.to_string()),
         PersonError::Restless => DecideError::Restless,
-    })
+    })?;
+    Ok(WrittenDecision { seq: taken.seq, is_heard: has_owner(&taken.incident, &scrubber) })
 }
 
 /// Writes an order to a server that some salve runs; returns its entry's number.

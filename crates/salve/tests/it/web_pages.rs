@@ -8,9 +8,10 @@ use serde_json::{Value, json};
 
 use crate::care::Care;
 use crate::config::agent_edits;
+use crate::heal::Ward;
 use crate::jobs::Works;
 use crate::support::{Project, wait_for};
-use crate::web::{Page, token};
+use crate::web::{Page, first_question, token};
 
 /// Returns a section as the browser gets it.
 fn section(page: &Page, session: &str, path: &str) -> String {
@@ -137,6 +138,9 @@ fn a_job_is_seen_and_controlled_as_the_spec_says() {
     let session = page.sign_in();
     let shown = section(&page, &session, "/jobs");
     assert!(shown.contains("Resume from here") && shown.contains("checkpoint"), "{shown}");
+    let now = section(&page, &session, "/");
+    assert!(now.contains("id=\"work-job-") && now.contains("1 of 2 steps done"), "{now}");
+    assert!(!now.contains("All is well"), "a job that failed is not well: {now}");
     let path = format!("/api/task-runs/{id}/control");
     let retry = json!({ "action": "retry_step" });
     assert_eq!(page.post(&path, &token(&works.project, "viewer"), &retry).status, 403);
@@ -218,4 +222,57 @@ fn a_run_shows_the_page_beside_it_but_not_to_an_agent() {
     let mut agents = crate::support::dev(&project, &["--ui", "--", "sh", "-c", "sleep 600"]);
     let refused = agents.env("SALVE_AGENT", "1").stdin(Stdio::null()).output().unwrap();
     assert_eq!(refused.status.code(), Some(3), "{refused:?}");
+}
+
+#[test]
+fn the_first_page_says_how_it_all_stands_and_nothing_better_than_that() {
+    let ward = Ward::new().agent("sed -i 's/-eq 5/-eq 4/' test.sh");
+    let page = Page::of(&ward.project);
+    let session = page.sign_in();
+    assert!(section(&page, &session, "/").contains("Nothing is under care yet"));
+    ward.heal(&[]).expect(3, &["salve approve"]);
+    let now = section(&page, &session, "/");
+    assert!(now.contains("You are needed") && now.contains("Checks and tools"), "{now}");
+    let asked = section(&page, &session, "/needs-you");
+    let unheard = "No salve cares for this now: what you answer takes effect when one does again";
+    assert!(asked.contains(unheard) && asked.contains("salve heal -- "), "{asked}");
+    let (id, question) = first_question(&page, &session);
+    let no = json!({
+        "answer": "reject", "question": question["ask"]["number"],
+        "digest": question["ask"]["digest"],
+    });
+    let said = page.post(&format!("/api/incidents/{id}/answer"), &session, &no).json();
+    let said = said["said"].as_str().unwrap().to_owned();
+    assert!(said.starts_with("Rejected. No salve cares for it now"), "{said}");
+    ward.heal(&[]);
+    let now = section(&page, &session, "/");
+    assert!(now.contains("Something is not well") && now.contains("left alone"), "{now}");
+    assert!(!now.contains("Being healed"), "nobody is at it: {now}");
+}
+
+#[test]
+fn what_an_agent_said_is_kept_with_its_incident_without_secrets() {
+    let secret = "ghp_16C7e42F292c6912E7710c838347Ae178B4a";
+    let said = format!("echo 'the sum is <wrong>'; echo 'token {secret}'; printf 5 > sum.txt");
+    let ward = Ward::new().agent(&said);
+    ward.heal(&[]).expect(0, &["healed"]);
+    let page = Page::of(&ward.project);
+    let session = page.sign_in();
+    let row = page.get("/api/incidents", &session).json()["incidents"][0].clone();
+    let id = row["id"].as_str().unwrap().to_owned();
+    let shown = section(&page, &session, &format!("/incidents/{id}"));
+    let words = "said: the sum is &lt;wrong&gt;";
+    assert!(shown.contains("What the agent said and did") && shown.contains(words), "{shown}");
+    assert!(shown.contains("in your files"), "where its change is now: {shown}");
+    let kept = page.get(&format!("/api/incidents/{id}/transcript"), &session);
+    assert!(kept.body.contains("attempt 1") && kept.body.contains("ended: "), "{kept:?}");
+    let file = page.get(&format!("/api/incidents/{id}/export.html"), &session);
+    assert!(file.body.contains(words), "{file:?}");
+    for text in [&shown, &kept.body, &file.body] {
+        assert!(!text.contains("16C7e42F"), "{text}");
+    }
+    ward.salve(&["undo"]);
+    let shown = section(&page, &session, &format!("/incidents/{id}"));
+    assert!(shown.contains("you took it back") && shown.contains("Take the undoing back"));
+    assert!(!shown.contains("Undo the repair"), "{shown}");
 }

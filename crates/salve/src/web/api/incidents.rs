@@ -48,6 +48,15 @@ pub(super) async fn evidence(
     json(&headers, &evidence.ok_or_else(|| HttpProblem::missing("no evidence is kept"))?)
 }
 
+pub(super) async fn transcript(
+    Path(id): Path<String>,
+    ProjectView { project, headers, .. }: ProjectView,
+) -> Result<Response, HttpProblem> {
+    let transcript = project.ask(move |reader| reader.transcript(&id)).await??;
+    let missing = || HttpProblem::missing("no agent of Salve's worked on it, or nothing is kept");
+    json(&headers, &transcript.ok_or_else(missing)?)
+}
+
 pub(super) async fn diff(
     Path(id): Path<String>,
     ProjectView { project, headers, .. }: ProjectView,
@@ -63,6 +72,7 @@ async fn exported(project: &ProjectHandle, id: String) -> Result<ExportedInciden
     let export = move |reader: &mut ProjectReader| -> Result<ExportedIncident, ViewError> {
         let incident = reader.incident(&id)?;
         let evidence = reader.evidence(&id)?;
+        let transcript = reader.transcript(&id)?;
         // Snapshots that cannot be read cost the changes, not the story.
         let diffs = reader.diffs(incident.story.repair.repair_id).unwrap_or_default();
         Ok(ExportedIncident {
@@ -70,6 +80,7 @@ async fn exported(project: &ProjectHandle, id: String) -> Result<ExportedInciden
             exported_at: Timestamp::now(),
             incident,
             evidence,
+            transcript,
             diffs,
         })
     };
@@ -174,12 +185,29 @@ pub(super) async fn write_decision(
     person: Scrubbed,
     decision: impl FnOnce(&Scrubber) -> Result<PersonWord, HttpProblem> + Send + 'static,
 ) -> Result<Response, HttpProblem> {
-    let seq = handle.ask(move |reader| -> Result<u64, HttpProblem> {
+    let decided = handle.ask(move |reader| -> Result<Decided, HttpProblem> {
         let decision = decision(reader.scrubber())?;
+        let said = decision_words(&decision);
         let id = reader.incident_view(&given)?.id();
-        Ok(decide(reader, id, &person, decision)?)
+        Ok(Decided::about(decide(reader, id, &person, decision)?, said))
     });
-    written(&Decided { ok: true, seq: seq.await?? })
+    written(&decided.await??)
+}
+
+/// Returns what a decision is called once it is taken.
+fn decision_words(word: &PersonWord) -> &'static str {
+    match word {
+        PersonWord::Approve(_) => "Approved.",
+        PersonWord::Reject(_) => "Rejected.",
+        PersonWord::Resolve(_) => "Settled.",
+        PersonWord::Order(PersonOrder::Pause) => "Paused: nothing new is begun.",
+        PersonWord::Order(PersonOrder::Resume) => "It goes on.",
+        PersonWord::Order(PersonOrder::Skip) => "The remedy is left out.",
+        PersonWord::Order(PersonOrder::Retry) => "It is tried again.",
+        PersonWord::Order(PersonOrder::Abort) => "Called off.",
+        PersonWord::Order(PersonOrder::Escalate) => "You will be asked.",
+        PersonWord::Refill(_) => "Granted.",
+    }
 }
 
 pub(super) async fn answer(
@@ -292,14 +320,12 @@ pub(super) async fn undo(
 ) -> Result<Response, HttpProblem> {
     let by = Actor::Person { name: person };
     let UndoBody { attempt, overwrite, direction } = parse(&body)?;
-    let request = UndoRequest {
-        attempt,
-        changed_since: if overwrite { Again::Overwrite } else { Again::Refuse },
-        direction: match direction {
-            UndoWay::Undo => UndoDirection::Undo,
-            UndoWay::Redo => UndoDirection::Redo,
-        },
+    let direction = match direction {
+        UndoWay::Undo => UndoDirection::Undo,
+        UndoWay::Redo => UndoDirection::Redo,
     };
+    let changed_since = if overwrite { Again::Overwrite } else { Again::Refuse };
+    let request = UndoRequest { attempt, changed_since, direction };
     let restored = project.ask(move |reader| -> Result<_, HttpProblem> {
         let id = reader.incident_view(&id)?.id();
         let scrubber = reader.scrubber().clone();
@@ -308,5 +334,12 @@ pub(super) async fn undo(
         Ok(undo_repair(store, id, &request, by, &scrubber)?)
     });
     let restored = restored.await??;
-    written(&serde_json::json!({ "ok": true, "files": restored.files, "left": restored.left }))
+    let verb = if direction == UndoDirection::Undo { "as before the repair" } else { "back again" };
+    let said = match restored.files.as_slice() {
+        [] => "Nothing had to be changed.".to_owned(),
+        [file] => format!("{file} is {verb}."),
+        files => format!("{} files are {verb}: {}.", files.len(), files.join(", ")),
+    };
+    let (files, left) = (restored.files, restored.left);
+    written(&serde_json::json!({ "ok": true, "said": said, "files": files, "left": left }))
 }

@@ -89,7 +89,7 @@ pub(super) async fn forget(
         sync(reader)
     };
     project.ask(change).await??;
-    done()
+    done("Forgotten.")
 }
 
 /// Says that your own memory across projects is to know it, too.
@@ -112,7 +112,7 @@ pub(super) async fn promote(
         Ok(())
     };
     project.ask(change).await??;
-    done()
+    done("It serves all your projects from now on.")
 }
 
 /// How a known remedy is to be from now on.
@@ -144,7 +144,7 @@ pub(super) async fn edit(
         sync(reader)
     };
     project.ask(change).await??;
-    done()
+    done("Saved.")
 }
 
 /// Returns what an edit changes: a remedy that reads otherwise is another one, without a record.
@@ -205,6 +205,6 @@ fn sync(reader: &mut ProjectReader) -> Result<(), HttpProblem> {
     }
 }
 
-fn done() -> Result<Response, HttpProblem> {
-    written(&serde_json::json!({ "ok": true }))
+fn done(said: &str) -> Result<Response, HttpProblem> {
+    written(&serde_json::json!({ "ok": true, "said": said }))
 }

@@ -31,7 +31,7 @@ pub(super) use work::{ControlRequest, LoopOrderRequest};
 
 use self::request::ProjectView;
 use super::access::Visitor;
-use super::decide::DecideError;
+use super::decide::{DecideError, WrittenDecision};
 use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
 use super::views::{ProjectReader, ViewError};
@@ -61,6 +61,7 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/api/incidents", get(incidents::incidents))
         .route("/api/incidents/{id}", get(incidents::incident))
         .route("/api/incidents/{id}/evidence", get(incidents::evidence))
+        .route("/api/incidents/{id}/transcript", get(incidents::transcript))
         .route("/api/incidents/{id}/diff", get(incidents::diff))
         .route("/api/incidents/{id}/export.json", get(incidents::export_json))
         .route("/api/incidents/{id}/export.html", get(incidents::export_html))
@@ -98,7 +99,25 @@ pub(in crate::web) struct Decided {
     ok: bool,
     /// The number of the journal's entry.
     seq: u64,
+    /// What follows from it, for people.
+    said: String,
 }
+
+impl Decided {
+    /// Returns the answer about an entry that was written.
+    fn new(seq: u64, said: impl Into<String>) -> Self {
+        Self { ok: true, seq, said: said.into() }
+    }
+
+    /// Returns the answer about a decision; who has to be there for it to take effect is said, too.
+    fn about(decision: WrittenDecision, said: &str) -> Self {
+        let WrittenDecision { seq, is_heard } = decision;
+        Self::new(seq, if is_heard { said.to_owned() } else { format!("{said} {UNHEARD}") })
+    }
+}
+
+/// Says that nobody hears a decision now.
+const UNHEARD: &str = "No salve cares for it now; it takes effect when one does again.";
 
 impl AppState {
     /// Returns the project that is meant: the first unless one is named.

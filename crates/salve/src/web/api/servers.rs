@@ -56,11 +56,11 @@ pub(super) async fn server_order(
     PersonRequest { person, project, body }: PersonRequest,
 ) -> Result<Response, HttpProblem> {
     let ServerOrderRequest { order } = parse(&body)?;
-    let order = match order {
-        ServerOrderWord::Start => ServerOrder::Start,
-        ServerOrderWord::Stop => ServerOrder::Stop,
-        ServerOrderWord::Restart => ServerOrder::Restart,
+    let (order, said) = match order {
+        ServerOrderWord::Start => (ServerOrder::Start, "The server is started."),
+        ServerOrderWord::Stop => (ServerOrder::Stop, "The server is stopped."),
+        ServerOrderWord::Restart => (ServerOrder::Restart, "The server is started again."),
     };
     let seq = project.ask(move |reader| order_server(reader, &name, order, &person)).await??;
-    written(&Decided { ok: true, seq })
+    written(&Decided::new(seq, said))
 }

@@ -36,7 +36,8 @@ pub(super) async fn accept(
     let digest: Digest = serde_json::from_value(serde_json::Value::String(digest))
         .map_err(|_| HttpProblem::bad_request("the digest is not one"))?;
     let changes = project.ask(move |reader| reader.accept_settings(digest, person)).await??;
-    written(&serde_json::json!({ "ok": true, "changes": changes }))
+    let said = "Accepted: it holds from the next safe point on.";
+    written(&serde_json::json!({ "ok": true, "said": said, "changes": changes }))
 }
 
 /// A person's word about an earned rule.
@@ -64,7 +65,11 @@ pub(super) async fn rule_word(
     let by = Actor::Person { name: person };
     let RuleWordRequest { word } = parse(&body)?;
     let say = move |reader: &mut ProjectReader| say_about_rule(reader, &rule, word, by);
-    written(&Decided { ok: true, seq: project.ask(say).await?? })
+    let said = match word {
+        RuleWord::Accept => "It runs without asking from now on.",
+        RuleWord::Withdraw => "Withdrawn: it asks again.",
+    };
+    written(&Decided::new(project.ask(say).await??, said))
 }
 
 fn say_about_rule(

@@ -10,7 +10,9 @@ use serde::Deserialize;
 use super::request::{PersonRequest, ProjectView};
 use super::{Decided, json, parse, written};
 use crate::heal::loops;
+use crate::process;
 use crate::subjects::job::{JobOrderError, order_job, step_named, steps_in_words};
+use crate::web::decide::WrittenDecision;
 use crate::web::problem::HttpProblem;
 use crate::web::views::{ProjectReader, ViewError};
 
@@ -128,21 +130,24 @@ pub(super) async fn order_loop(
 ) -> Result<Response, HttpProblem> {
     let by = Actor::Person { name: person };
     let LoopOrderRequest { order } = parse(&body)?;
-    let order = match order {
-        LoopOrderWord::Pause => PersonOrder::Pause,
-        LoopOrderWord::Resume => PersonOrder::Resume,
-        LoopOrderWord::Retry => PersonOrder::Retry,
-        LoopOrderWord::Skip => PersonOrder::Skip,
-        LoopOrderWord::Stop => PersonOrder::Abort,
+    let (order, said) = match order {
+        LoopOrderWord::Pause => (PersonOrder::Pause, "Paused: nothing new is begun."),
+        LoopOrderWord::Resume => (PersonOrder::Resume, "It goes on."),
+        LoopOrderWord::Retry => (PersonOrder::Retry, "The role is tried again."),
+        LoopOrderWord::Skip => (PersonOrder::Skip, "The role is left out."),
+        LoopOrderWord::Stop => (PersonOrder::Abort, "Stopped."),
     };
-    let give = move |reader: &mut ProjectReader| -> Result<u64, HttpProblem> {
+    let give = move |reader: &mut ProjectReader| -> Result<Decided, HttpProblem> {
         let missing = || HttpProblem::missing("there is no such loop").next("GET /api/work");
         let of = reader.loop_named(&name)?.ok_or_else(missing)?;
         let scrubber = reader.scrubber().clone();
+        let driver = of.stamps().driver();
+        let is_heard = driver.is_some_and(|driver| !process::is_gone(driver, &scrubber));
         let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;
         let taken =
             loops::order_loop(store, &of, order, &by, &scrubber).map_err(ViewError::from)?;
-        taken.ok_or_else(|| HttpProblem::conflict("the loop does not take this now"))
+        let refused = || HttpProblem::conflict("the loop does not take this now");
+        Ok(Decided::about(WrittenDecision { seq: taken.ok_or_else(refused)?, is_heard }, said))
     };
-    written(&Decided { ok: true, seq: project.ask(give).await?? })
+    written(&project.ask(give).await??)
 }

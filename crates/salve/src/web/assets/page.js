@@ -4,6 +4,8 @@
 const KEY = 'salve-session';
 const TOASTS = 3;
 const TOAST_MS = 6000;
+// What the page answers to a click may name a command to type.
+const SAID_MS = 12_000;
 const TROUBLE = new Set(['failed', 'exhausted', 'cooldown', 'failed_requires_human', 'crash_detected', 'crash-detected']);
 const main = document.getElementById('main');
 const connection = document.getElementById('connection');
@@ -202,23 +204,24 @@ function waiting(count) {
 function toast({ message, phase, incident, name }) {
   const node = document.createElement('div');
   node.className = `toast ${phase === 'recovered' ? 'recovered' : TROUBLE.has(phase) ? 'trouble' : ''}`;
-  const link = document.createElement('a');
-  link.href = withProject(`/incidents/${incident}`);
-  link.textContent = message;
-  link.title = name;
+  // What the page itself says belongs to no incident.
+  const told = document.createElement(incident ? 'a' : 'span');
+  if (incident) told.href = withProject(`/incidents/${incident}`);
+  told.textContent = message;
+  told.title = name ?? '';
   const close = document.createElement('button');
   close.textContent = '×';
   close.setAttribute('aria-label', 'dismiss');
   close.addEventListener('click', () => node.remove());
-  node.append(link, close);
+  node.append(told, close);
   toasts.append(node);
   while (toasts.children.length > TOASTS) toasts.firstElementChild.remove();
   // What a person has to decide stays until it is dismissed.
-  if (phase !== 'failed_requires_human') setTimeout(() => node.remove(), TOAST_MS);
+  if (phase !== 'failed_requires_human') setTimeout(() => node.remove(), incident ? TOAST_MS : SAID_MS);
 }
 
 function tell(message, phase = 'failed') {
-  toast({ message, phase, incident: '', name: '' });
+  toast({ message, phase });
 }
 
 // ---- Deciding.
@@ -249,6 +252,16 @@ async function ask(path, body, into) {
     tick();
   } catch {
     tell('The server does not answer.');
+  }
+}
+
+// A browser gives the clipboard only to pages of this machine or behind TLS.
+async function copy(text) {
+  try {
+    await navigator.clipboard.writeText(text);
+    tell('Copied.', 'recovered');
+  } catch {
+    tell(`The browser does not let the page copy: ${text}`);
   }
 }
 
@@ -295,7 +308,7 @@ document.addEventListener('click', (event) => {
     if (button.dataset.confirm && !confirm(button.dataset.confirm)) return;
     busy([button], () => post(button.dataset.post, JSON.parse(button.dataset.body)));
   } else if (button?.dataset.copy) {
-    navigator.clipboard.writeText(button.dataset.copy).then(() => tell('Copied.', 'recovered'));
+    copy(button.dataset.copy);
   } else if (button?.dataset.download) {
     busy([button], () => download(button.dataset.download, button.dataset.file));
   } else if (button?.dataset.last) {

@@ -15,6 +15,11 @@ pub(super) struct ChartBar {
 const WIDTH: u64 = 720;
 const HEIGHT: u64 = 160;
 const FOOT: u64 = 24;
+/// The room for the number above the highest bar.
+const HEAD: u64 = 18;
+
+/// How many bars have their number above them.
+const MOST_NUMBERED: usize = 31;
 
 /// Returns bars side by side; `title` says to those who cannot see them what they show.
 pub(super) fn bar_chart(title: &str, bars: &[ChartBar]) -> Markup {
@@ -30,6 +35,9 @@ pub(super) fn bar_chart(title: &str, bars: &[ChartBar]) -> Markup {
                 @let middle = slot * (at as f64 + 0.5);
                 (rect("whole", middle, width, bar.whole, highest))
                 (rect("part", middle, width, bar.part.min(bar.whole), highest))
+                @if bars.len() <= MOST_NUMBERED && bar.whole > 0 {
+                    text.count x=(format!("{middle:.1}")) y=(format!("{:.1}", top(bar.whole, highest) - 4.0)) text-anchor="middle" { (bar.whole) }
+                }
                 @if at % every == 0 {
                     text x=(format!("{middle:.1}")) y=(HEIGHT + FOOT - 4) text-anchor="middle" { (bar.label) }
                 }
@@ -38,9 +46,14 @@ pub(super) fn bar_chart(title: &str, bars: &[ChartBar]) -> Markup {
     }
 }
 
+/// Returns where a bar ends at its top.
+fn top(value: u64, highest: u64) -> f64 {
+    HEIGHT as f64 - (HEIGHT - HEAD) as f64 * value as f64 / highest as f64
+}
+
 fn rect(class: &str, middle: f64, width: f64, value: u64, highest: u64) -> Markup {
-    let height = (HEIGHT - 12) as f64 * value as f64 / highest as f64;
-    let (x, y) = (middle - width / 2.0, HEIGHT as f64 - height);
+    let (x, y) = (middle - width / 2.0, top(value, highest));
+    let height = HEIGHT as f64 - y;
     html! {
         rect class=(class) x=(format!("{x:.1}")) y=(format!("{y:.1}"))
             width=(format!("{width:.1}")) height=(format!("{height:.1}")) {}
@@ -55,8 +68,8 @@ mod tests {
     fn a_chart_scales_to_its_highest_bar_and_survives_having_none() {
         let bar = |whole, part| ChartBar { label: "day <1>".to_owned(), whole, part };
         let drawn = bar_chart("incidents", &[bar(4, 1), bar(2, 2)]).into_string();
-        assert!(drawn.contains("height=\"148.0\""), "{drawn}");
-        assert!(drawn.contains("height=\"74.0\""), "{drawn}");
+        assert!(drawn.contains("height=\"142.0\""), "{drawn}");
+        assert!(drawn.contains("height=\"71.0\""), "{drawn}");
         assert!(drawn.contains("day &lt;1&gt;"), "{drawn}");
         assert!(bar_chart("nothing", &[]).into_string().contains("role=\"img\""));
         assert!(!bar_chart("zero", &[bar(0, 0)]).into_string().contains("NaN"));

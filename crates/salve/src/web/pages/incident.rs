@@ -2,35 +2,53 @@
 
 use jiff::Timestamp;
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use salve_core::event::PersonQuestion;
+use salve_core::playbook::PlaybookFinding;
 use salve_core::repair::{AgentPart, RepairStanding, Size, TimelineEntry};
 use salve_core::view::RemedyTried;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::needs_you::question_card;
 use super::parts::{
     ago, badge, budget_line, clock, counted, duration, finding_line, gate_word, kind_word,
-    origin_word, patch_lines, phase_line, result_word, subject_word,
+    origin_word, patch_lines, phase_line, place_badge, result_word, subject_word,
 };
 use super::what_if;
 use crate::web::ansi;
-use crate::web::views::{AttemptDiff, IncidentDetails, TextTail};
+use crate::web::views::{AttemptDiff, ChangePlace, IncidentDetails, TextTail};
 use crate::web::visible::visible;
 
 /// Everything about an incident that leaves the machine in one file.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 pub(in crate::web) struct ExportedIncident {
     /// The version of its shape.
     pub(in crate::web) version: u32,
     /// When it was written.
+    #[schemars(with = "String")]
     pub(in crate::web) exported_at: Timestamp,
     pub(in crate::web) incident: IncidentDetails,
+    /// What the failure printed.
     pub(in crate::web) evidence: Option<TextTail>,
+    /// What agents that Salve started said.
+    pub(in crate::web) transcript: Option<TextTail>,
+    /// What attempts changed.
     pub(in crate::web) diffs: Vec<AttemptDiff>,
+}
+
+/// What an incident left behind beside its journal.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct IncidentFiles<'f> {
+    pub(super) evidence: Option<&'f TextTail>,
+    pub(super) transcript: Option<&'f TextTail>,
+    pub(super) diffs: &'f [AttemptDiff],
 }
 
 /// Returns an incident as a page that needs nothing else: no script, no style elsewhere.
 pub(in crate::web) fn export_page(exported: &ExportedIncident, style: &str) -> Markup {
-    let ExportedIncident { incident, evidence, diffs, exported_at, .. } = exported;
+    let ExportedIncident { incident, evidence, transcript, diffs, exported_at, .. } = exported;
+    let (evidence, transcript) = (evidence.as_ref(), transcript.as_ref());
+    let files = IncidentFiles { evidence, transcript, diffs };
     let repair = &incident.story.repair;
     html! {
         (DOCTYPE)
@@ -44,26 +62,23 @@ pub(in crate::web) fn export_page(exported: &ExportedIncident, style: &str) -> M
             body { main {
                 (head(incident))
                 p.dim { "Began " (repair.started_at) ", written " (exported_at) "." }
-                (story(incident, evidence.as_ref(), diffs))
+                (story(incident, files))
             } }
         }
     }
 }
 
 /// Returns the section.
-pub(super) fn page(
-    details: &IncidentDetails,
-    evidence: Option<&TextTail>,
-    diffs: &[AttemptDiff],
-) -> Markup {
+pub(super) fn page(details: &IncidentDetails, files: IncidentFiles<'_>) -> Markup {
+    let diffs = files.diffs;
     let id = details.story.repair.repair_id.short();
     html! {
         p { a href="/incidents" { "Incidents" } " / heal-" (id) }
         (head(details))
         @if let Some(question) = &details.question { (question_card(details, question, diffs)) }
-        (order_buttons(details))
+        (order_buttons(details, diffs))
         (what_if::form(details))
-        (story(details, evidence, diffs))
+        (story(details, files))
     }
 }
 
@@ -84,7 +99,8 @@ fn head(details: &IncidentDetails) -> Markup {
 }
 
 /// Returns everything that happened, and what it left behind.
-fn story(details: &IncidentDetails, evidence: Option<&TextTail>, diffs: &[AttemptDiff]) -> Markup {
+fn story(details: &IncidentDetails, files: IncidentFiles<'_>) -> Markup {
+    let IncidentFiles { evidence, transcript, diffs } = files;
     let repair = &details.story.repair;
     html! {
         @if !repair.findings.is_empty() {
@@ -103,16 +119,17 @@ fn story(details: &IncidentDetails, evidence: Option<&TextTail>, diffs: &[Attemp
         }
         @if repair.agent.iter().any(|part| part.name.is_some()) { (agent_table(&repair.agent)) }
         @if !diffs.is_empty() { (diff_section(diffs)) }
+        @if let Some(transcript) = transcript { (transcript_section(transcript)) }
         @if let Some(evidence) = evidence { (evidence_section(evidence, &repair.key_line)) }
         section aria-labelledby="timeline" {
             h2 #timeline { "Timeline" }
-            ol.timeline { @for moment in &details.story.timeline { (moment_item(moment)) } }
+            ol.timeline { @for moment in &told_moments(&details.story.timeline) { (moment_item(moment)) } }
         }
     }
 }
 
 /// Returns what can be done about the incident besides answering.
-fn order_buttons(details: &IncidentDetails) -> Markup {
+fn order_buttons(details: &IncidentDetails, diffs: &[AttemptDiff]) -> Markup {
     let id = details.story.repair.repair_id;
     let order = |order: &str, label: &str| {
         html! {
@@ -120,22 +137,27 @@ fn order_buttons(details: &IncidentDetails) -> Markup {
                 data-body={ "{\"order\":\"" (order) "\"}" } { (label) }
         }
     };
-    let has_changed = details.remedies.iter().any(|remedy| !remedy.files.is_empty());
+    let asked = details.question.as_ref().map(|question| question.ask.question);
+    let is_used_up = matches!(asked, Some(PersonQuestion::Exhausted(_)));
+    let has = |place: ChangePlace| diffs.iter().any(|diff| diff.place == place);
     html! {
         p.actions {
             @match details.story.repair.state {
                 RepairStanding::Healing | RepairStanding::AwaitingAgent => {
-                    (order("pause", "Pause")) (order("resume", "Resume")) (order("abort", "Call off"))
+                    @if details.is_paused { (order("resume", "Resume")) } @else { (order("pause", "Pause")) }
+                    (order("abort", "Call off"))
                 }
+                RepairStanding::NeedsHuman if !is_used_up => {}
                 RepairStanding::Cooldown | RepairStanding::NeedsHuman => {
                     button type="button" data-post={ "/api/incidents/" (id) "/refill" }
                         data-body="{\"attempts\":1}" { "Grant one more attempt" }
                 }
                 RepairStanding::Deserted => (order("abort", "Call off")),
                 RepairStanding::Recovered | RepairStanding::Resolved | RepairStanding::GivenUp | RepairStanding::Unhealed | RepairStanding::Aborted => {
-                    @if has_changed {
+                    @if has(ChangePlace::InFiles) {
                         button type="button" data-post={ "/api/incidents/" (id) "/undo" } data-body="{}"
                             data-confirm="Give the files back as they were before this repair?" { "Undo the repair" }
+                    } @else if has(ChangePlace::TakenBack) {
                         button type="button" data-post={ "/api/incidents/" (id) "/undo" }
                             data-body="{\"direction\":\"redo\"}" { "Take the undoing back" }
                     }
@@ -143,9 +165,25 @@ fn order_buttons(details: &IncidentDetails) -> Markup {
             }
             button type="button" data-download={ "/api/incidents/" (id) "/export.html" } data-file={ "heal-" (id.short()) ".html" } { "Export as HTML" }
             button type="button" data-download={ "/api/incidents/" (id) "/export.json" } data-file={ "heal-" (id.short()) ".json" } { "as JSON" }
-            button type="button" data-copy={ "salve show " (id.short()) } { "Copy for agent" }
+            button type="button" data-copy=(words_for_agent(details)) { "Copy for agent" }
         }
     }
+}
+
+/// Returns what a person pastes into an agent that is to look into the incident.
+fn words_for_agent(details: &IncidentDetails) -> String {
+    let repair = &details.story.repair;
+    let id = repair.repair_id.short();
+    let what = format!("The {} `{}`", subject_word(details.story.subject), repair.server);
+    let mut lines = vec![
+        format!("{what} failed ({}): {}", repair.class, repair.key_line),
+        format!("What it printed: {}", repair.crash_log_path),
+    ];
+    let next = |finding: &PlaybookFinding| format!("{} {}", finding.what, finding.next);
+    lines.extend(repair.findings.iter().map(|finding| next(finding).trim().to_owned()));
+    lines.extend(repair.tried.iter().map(|tried| format!("Tried without success: {tried}")));
+    lines.push(format!("The whole story: salve show {id}"));
+    lines.join("\n")
 }
 
 fn remedy_item(remedy: &RemedyTried) -> Markup {
@@ -164,7 +202,7 @@ fn remedy_item(remedy: &RemedyTried) -> Markup {
                     @for (at, file) in remedy.files.iter().enumerate() {
                         @if at > 0 { ", " }
                         code { (visible(file.path.as_str())) }
-                        @if let Some(lines) = file.lines { " (" (lines) ")" }
+                        @if let Some(lines) = file.lines { " (" (counted(u64::from(lines), "line", "lines")) ")" }
                     }
                     @if remedy.more_files > 0 { " and " (remedy.more_files) " more" }
                 }
@@ -206,7 +244,7 @@ fn diff_section(diffs: &[AttemptDiff]) -> Markup {
             h2 #diffs { "What was changed" }
             @for diff in diffs {
                 details open[diffs.len() == 1] id={ "diff-" (diff.attempt) } {
-                    summary { "Attempt " (diff.attempt) }
+                    summary { "Attempt " (diff.attempt) " " (place_badge(diff.place)) }
                     (patch_lines(&diff.patch))
                 }
             }
@@ -236,13 +274,51 @@ fn evidence_section(evidence: &TextTail, key_line: &str) -> Markup {
     }
 }
 
-fn moment_item(moment: &TimelineEntry) -> Markup {
+fn transcript_section(transcript: &TextTail) -> Markup {
+    html! {
+        section aria-labelledby="transcript" {
+            h2 #transcript { "What the agent said and did" }
+            p.dim {
+                "In its own words, which nobody checked; without secrets, in "
+                code { (visible(&transcript.path)) }
+                @if transcript.is_cut { ", its end" }
+            }
+            pre.log tabindex="0" { @for line in &transcript.lines { (ansi::line(line)) "\n" } }
+        }
+    }
+}
+
+/// One moment of a timeline, and whether what it began came to its end with nothing more to tell.
+struct ToldMoment<'t> {
+    entry: &'t TimelineEntry,
+    is_done: bool,
+}
+
+/// Returns what is told of a timeline: that something was done is told with what was begun, and
+/// what other machines keep in the same journal is theirs to tell.
+fn told_moments(timeline: &[TimelineEntry]) -> Vec<ToldMoment<'_>> {
+    let mut told: Vec<ToldMoment<'_>> = Vec::new();
+    for entry in timeline {
+        let begun = told.last_mut().filter(|last| last.entry.event == "requested");
+        match begun {
+            Some(begun) if entry.event == "finished" && entry.text == "done" => {
+                begun.is_done = true;
+            }
+            _ if entry.event == "job" => {}
+            _ => told.push(ToldMoment { entry, is_done: false }),
+        }
+    }
+    told
+}
+
+fn moment_item(ToldMoment { entry: moment, is_done }: &ToldMoment<'_>) -> Markup {
     html! {
         li class=[moment.ignored.as_ref().map(|_| "ignored")] {
             time datetime=(moment.at.to_string()) { (clock(moment.at)) }
             span.by { (visible(&moment.by)) }
             span {
                 (visible(&moment.text))
+                @if *is_done { span.dim { ": done" } }
                 @for notice in &moment.phases { " " span.phase { (notice.phase.to_string()) } }
                 @if let Some(why) = &moment.ignored { span.dim { " (changed nothing: " (visible(why)) ")" } }
             }

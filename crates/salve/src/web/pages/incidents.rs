@@ -3,7 +3,7 @@
 use maud::{Markup, html};
 use salve_core::event::SubjectKind;
 
-use super::parts::{incident_rows, nothing};
+use super::parts::{incident_rows, nothing, url_encoded};
 use crate::web::views::{IncidentPage, IncidentQuery, StateFilter};
 
 /// Returns the section.
@@ -73,16 +73,7 @@ fn subject_name(kind: SubjectKind) -> &'static str {
 
 /// Returns the address of the same list from another place on.
 fn address(query: &IncidentQuery, before: Option<u64>) -> String {
-    let encoded: String = query
-        .text
-        .bytes()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
-                char::from(byte).to_string()
-            }
-            other => format!("%{other:02X}"),
-        })
-        .collect();
+    let encoded = url_encoded(&query.text);
     let mut parts = Vec::new();
     parts.extend((!encoded.is_empty()).then(|| format!("q={encoded}")));
     parts.extend(query.state.map(|state| format!("state={}", state_name(state))));

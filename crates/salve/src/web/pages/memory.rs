@@ -99,7 +99,8 @@ fn failure_card(row: &KnownFailureRow, owner: MemoryOwner) -> Markup {
                 code { (signature) }
                 span.dim { @if known.seen == 0 { "taught " } @else { "seen " (counted(known.seen, "time", "times")) ", last " } (ago(known.last_seen)) }
             }
-            p.key-line { (visible(failure.normalized.as_str())) }
+            @let line = Some(failure.key_line.as_str()).filter(|line| !line.is_empty());
+            p.key-line { (visible(line.unwrap_or(failure.normalized.as_str()))) }
             (remedy_list(&row.choice.remedies, "Try"))
             (remedy_list(&row.choice.failed, "Failed before"))
             @if owner == MemoryOwner::Project { (failure_actions(row, &signature)) }
@@ -144,7 +145,7 @@ fn remedy_list(remedies: &[Ranked], word: &str) -> Markup {
                 span.dim {
                     (ranked.remedy.kind.to_string()) ", " (origin_word(ranked.origin)) ", "
                     @match ranked.standing {
-                        RecordStanding::Untried => "not tried yet",
+                        RecordStanding::Untried => "not proven yet",
                         RecordStanding::Works | RecordStanding::Undecided | RecordStanding::Failed => {
                             "healed " (ranked.record.proven) " of " (ranked.record.tries()) ", " (ranked.confidence.to_string()) " sure"
                         }

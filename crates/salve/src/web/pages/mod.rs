@@ -20,6 +20,7 @@ use maud::Markup;
 use salve_core::event::SubjectKind;
 
 pub(super) use answer_link::answer_card;
+use incident::IncidentFiles;
 pub(super) use incident::{ExportedIncident, export_page};
 pub(super) use memory::memory_answer;
 pub(super) use what_if::what_if_answer;
@@ -103,8 +104,10 @@ impl PageView {
             Self::Incident(id) => {
                 let details = reader.incident(id)?;
                 let evidence = reader.evidence(id)?;
-                let diffs = reader.diffs(details.story.repair.repair_id);
-                incident::page(&details, evidence.as_ref(), &diffs.unwrap_or_default())
+                let transcript = reader.transcript(id)?;
+                let diffs = reader.diffs(details.story.repair.repair_id).unwrap_or_default();
+                let (evidence, transcript) = (evidence.as_ref(), transcript.as_ref());
+                incident::page(&details, IncidentFiles { evidence, transcript, diffs: &diffs })
             }
             Self::Memory(query) => memory::page(query, &reader.memory_view(query)?),
             Self::Statistics(range) => statistics::page(*range, &reader.statistics(*range)?),

@@ -1,12 +1,15 @@
 //! What waits for a person: each question with everything that is needed to answer it.
 
 use maud::{Markup, html};
-use salve_core::event::{Digest, PersonQuestion, Proposed, RemedyKind};
+use salve_core::event::{Digest, PersonQuestion, Proposed, RemedyKind, SubjectKind};
 use salve_core::gate::DEFAULT_TIMEOUT_SECONDS;
 use salve_core::repair::QuestionDetail;
 use salve_core::view::RemedyTried;
 
-use super::parts::{ago, finding_line, gate_word, nothing, origin_word, patch_lines, subject_word};
+use super::now::work_card;
+use super::parts::{
+    ago, finding_line, gate_word, nothing, origin_word, patch_lines, place_badge, subject_word,
+};
 use super::settings::{proposed_rule_card, waiting_card};
 use crate::web::views::{AttemptDiff, IncidentDetails, PersonNeeds};
 use crate::web::visible::visible;
@@ -21,6 +24,7 @@ pub(super) fn page(needs: &PersonNeeds) -> Markup {
         @for one in needs.questions() { (question_card(one.details, one.question, one.diffs)) }
         @if let Some(waiting) = &needs.settings { (waiting_card(waiting)) }
         @for rule in &needs.rules { (proposed_rule_card(rule)) }
+        @for card in &needs.work { (work_card(card, true)) }
     }
 }
 
@@ -52,10 +56,8 @@ pub(super) fn question_card(
                 }
             }
             @if let Some(proposal) = &question.proposal { (proposal_facts(proposal)) }
-            @if ask.question == PersonQuestion::ChangeTooLarge {
-                @if let Some(diff) = diffs.last() {
-                    details { summary { "The change, attempt " (diff.attempt) } (patch_lines(&diff.patch)) }
-                }
+            @if let Some(diff) = diffs.last().filter(|_| ask.question != PersonQuestion::Remedy) {
+                details { summary { "The change, attempt " (diff.attempt) " " (place_badge(diff.place)) } (patch_lines(&diff.patch)) }
             }
             p.key-line { (visible(&repair.key_line)) }
             @for finding in &repair.findings {
@@ -67,6 +69,25 @@ pub(super) fn question_card(
             }
             p { a href={ "/incidents/" (id) } { "Evidence, diff and timeline" } }
             (answer_form(&repair.repair_id.to_string(), question))
+            @if !details.is_cared_for { (unheard_note(details)) }
+        }
+    }
+}
+
+/// Says that nobody would act on an answer now, and what to type.
+pub(super) fn unheard_note(details: &IncidentDetails) -> Markup {
+    let name = &details.story.repair.server;
+    let next = match details.story.subject {
+        SubjectKind::Server => "salve dev".to_owned(),
+        SubjectKind::Check => format!("salve heal -- {name}"),
+        SubjectKind::Iteration => format!("salve loop run --id {name}"),
+        SubjectKind::Step => "salve jobs".to_owned(),
+        SubjectKind::Tool => String::new(),
+    };
+    html! {
+        p.warn.note {
+            "No salve cares for this now: what you answer takes effect when one does again"
+            @if next.is_empty() { "." } @else { ": " code { (visible(&next)) } }
         }
     }
 }

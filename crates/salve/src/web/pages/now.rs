@@ -1,40 +1,52 @@
 //! Everything at a glance: servers, what is being healed, what was said last.
 
 use maud::{Markup, html};
+use salve_core::event::SubjectKind;
 use salve_core::repair::{BrowserError, Server, ServerState};
 
 use super::parts::{
     ago, badge, budget_line, clock, incident_rows, lasting_since, nothing, phase_line,
+    subject_word, url_encoded,
 };
-use crate::web::views::{IncidentDetails, IncidentRow, NoticeLine, ProjectOverview};
+use crate::web::views::{
+    IncidentDetails, IncidentRow, NoticeLine, ProjectMood, ProjectOverview, WorkCard, WorkKind,
+    WorkStanding,
+};
 use crate::web::visible::visible;
 
 /// Returns the section.
 pub(super) fn page(overview: &ProjectOverview) -> Markup {
-    let waiting = overview.questions().count();
-    let healing: Vec<_> = overview.open.iter().filter(|details| is_being_healed(details)).collect();
+    let waiting = overview.waiting;
     html! {
-        h1 { (headline(waiting, healing.len())) }
+        h1 { (headline(overview.mood())) }
         p.dim { (visible(&overview.root)) }
         @if waiting > 0 {
             p { a.call href="/needs-you" {
-                (waiting) @if waiting == 1 { " incident waits for you" } @else { " incidents wait for you" }
+                (waiting) @if waiting == 1 { " matter waits for you" } @else { " matters wait for you" }
             } }
         }
-        @if !healing.is_empty() {
-            section aria-labelledby="healing" {
-                h2 #healing { "Being healed" }
-                div.cards { @for details in healing { (repair_card(details)) } }
-            }
-        }
+        (repair_cards(overview, "healing", "Being healed", IncidentDetails::is_being_healed))
+        (repair_cards(overview, "idle", "Not healed, and nothing is done about it now", IncidentDetails::is_idle))
         section aria-labelledby="servers" {
             h2 #servers { "Servers" }
             @if overview.servers.is_empty() {
                 (nothing("No server has been started here yet.", Some("salve dev -- npm run dev")))
             } @else {
                 div.cards { @for server in &overview.servers {
-                    (server_card(server, overview.last_incidents.get(&server.server)))
+                    (server_card(overview, server))
                 } }
+            }
+        }
+        @if !overview.checks.is_empty() {
+            section aria-labelledby="checks" {
+                h2 #checks { "Checks and tools" }
+                div.cards { @for row in &overview.checks { (check_card(row)) } }
+            }
+        }
+        @if !overview.work.is_empty() {
+            section aria-labelledby="work" {
+                h2 #work { "Jobs and loops" }
+                div.cards { @for card in &overview.work { (work_card(card, is_asked_about(overview, card))) } }
             }
         }
         @if !overview.browser_errors.is_empty() {
@@ -70,16 +82,91 @@ fn address_link(url: &str) -> Markup {
     }
 }
 
-/// Tells whether something is still done about an incident, or to be done by itself.
-fn is_being_healed(details: &IncidentDetails) -> bool {
-    details.question.is_none() && !details.story.repair.state.is_over()
+/// Returns the open incidents of which something holds.
+fn repair_cards(
+    overview: &ProjectOverview,
+    id: &str,
+    title: &str,
+    is_meant: fn(&IncidentDetails) -> bool,
+) -> Markup {
+    let meant: Vec<_> = overview.open.iter().filter(|details| is_meant(details)).collect();
+    html! {
+        @if !meant.is_empty() {
+            section aria-labelledby=(id) {
+                h2 id=(id) { (title) }
+                div.cards { @for details in meant { (repair_card(details)) } }
+            }
+        }
+    }
 }
 
-fn headline(waiting: usize, healing: usize) -> &'static str {
-    match (waiting, healing) {
-        (0, 0) => "All is well",
-        (0, _) => "Healing",
-        (_, _) => "You are needed",
+fn headline(mood: ProjectMood) -> &'static str {
+    match mood {
+        ProjectMood::Asking => "You are needed",
+        ProjectMood::Healing => "Healing",
+        ProjectMood::Unwell => "Something is not well",
+        ProjectMood::Empty => "Nothing is under care yet",
+        ProjectMood::Well => "All is well",
+    }
+}
+
+/// Tells whether an incident of a loop asks a person.
+fn is_asked_about(overview: &ProjectOverview, card: &WorkCard) -> bool {
+    overview.questions().any(|details| {
+        details.story.subject == SubjectKind::Iteration && details.story.repair.server == card.id
+    })
+}
+
+/// Returns a check or a tool by its last incident.
+fn check_card(row: &IncidentRow) -> Markup {
+    html! {
+        article.card data-item id={ "check-" (row.id.short()) } {
+            header {
+                (badge(row.state, row.proof))
+                span.subject { (subject_word(row.subject)) " " b { (visible(&row.name)) } }
+            }
+            p.dim {
+                "Last incident: " a href={ "/incidents/" (row.id.short()) } { "heal-" (row.id.short()) }
+                " " (ago(row.opened_at))
+            }
+        }
+    }
+}
+
+/// Returns a job or a loop as a card.
+pub(super) fn work_card(card: &WorkCard, is_asked: bool) -> Markup {
+    let (word, class) = match card.standing {
+        WorkStanding::Waits => ("needs you", "bad"),
+        _ if is_asked => ("needs you", "bad"),
+        WorkStanding::Running if !card.is_driven => ("left alone", "warn"),
+        WorkStanding::Running => ("running", "busy"),
+        WorkStanding::Paused => ("paused", "warn"),
+        WorkStanding::Parked => ("parked", "warn"),
+        WorkStanding::Stopped => ("stopped", "warn"),
+        WorkStanding::Completed => ("completed", "good"),
+        WorkStanding::Failed => ("failed", "bad"),
+    };
+    let (kind, go_on) = match card.kind {
+        WorkKind::Job => ("job", format!("salve resume {}", card.id)),
+        WorkKind::Loop => ("loop", format!("salve loop run --id {}", card.id)),
+    };
+    let is_left = !card.is_driven
+        && matches!(
+            card.standing,
+            WorkStanding::Running | WorkStanding::Waits | WorkStanding::Parked
+        );
+    html! {
+        article.card data-item id={ "work-" (kind) "-" (card.id) } {
+            header {
+                span class={ "badge " (class) } { (word) }
+                span.subject { (kind) " " a href="/jobs" { (visible(&card.id)) } }
+                span.dim { (ago(card.since)) }
+            }
+            p { (visible(&card.task)) }
+            p.dim { (visible(&card.progress)) }
+            @if let Some(reason) = &card.reason { p.why { (visible(reason.as_str())) } }
+            @if is_left { p.dim { "No salve runs it now; go on with " code { (visible(&go_on)) } } }
+        }
     }
 }
 
@@ -128,7 +215,9 @@ fn repair_card(details: &IncidentDetails) -> Markup {
     }
 }
 
-fn server_card(server: &Server, last: Option<&IncidentRow>) -> Markup {
+fn server_card(overview: &ProjectOverview, server: &Server) -> Markup {
+    let last = overview.last_incidents.get(&server.server);
+    let is_run = overview.run_servers.contains(&server.server);
     let (word, class, health) = match server.state {
         ServerState::Starting => ("starting", "busy", "not found well yet"),
         ServerState::Up => ("up", "good", "found well"),
@@ -164,12 +253,14 @@ fn server_card(server: &Server, last: Option<&IncidentRow>) -> Markup {
             }
             p.actions {
                 @match server.state {
+                    _ if !is_run => span.dim { "No salve runs it now; start it with " code { "salve dev" } },
                     ServerState::Stopped => (order("start", "Start")),
                     ServerState::Starting | ServerState::Up => {
                         (order("restart", "Restart"))
                         (order("stop", "Stop"))
                     }
                 }
+                a.button href={ "/logs?server=" (url_encoded(&server.server)) } { "Log" }
             }
         }
     }

@@ -8,7 +8,7 @@ use salve_core::playbook::PlaybookFinding;
 use salve_core::repair::RepairStanding;
 use salve_core::view::{RemedyResult, RemedyTried};
 
-use crate::web::views::{IncidentDetails, IncidentRow};
+use crate::web::views::{ChangePlace, IncidentDetails, IncidentRow};
 use crate::web::visible::visible;
 
 /// Returns a state's word and the class that colours it.
@@ -70,9 +70,16 @@ pub(super) fn lasting_since(at: Timestamp) -> Markup {
     html! { time data-ago="span" datetime=(at.to_string()) { "since " (clock(at)) } }
 }
 
-/// Returns a time of day.
+/// Returns a time of day, with its day where that is not today.
 pub(super) fn clock(at: Timestamp) -> String {
-    at.to_zoned(TimeZone::system()).strftime("%H:%M:%S").to_string()
+    let (at, now) =
+        (at.to_zoned(TimeZone::system()), Timestamp::now().to_zoned(TimeZone::system()));
+    let shape = match (at.date() == now.date(), at.year() == now.year()) {
+        (true, _) => "%H:%M:%S",
+        (false, true) => "%-d %b %H:%M:%S",
+        (false, false) => "%-d %b %Y %H:%M:%S",
+    };
+    at.strftime(shape).to_string()
 }
 
 /// Returns a moment with its day, by this machine's clock.
@@ -168,7 +175,9 @@ pub(super) fn budget_line(details: &IncidentDetails) -> String {
     let repair = &details.story.repair;
     let mut parts = vec![format!("attempt {} of {}", repair.attempt, repair.max_attempts)];
     let spent = details.story.spent;
-    parts.extend(cost(spent));
+    let worked = repair.agent.iter().any(|part| part.name.is_some());
+    // What nobody stated is not nothing.
+    parts.extend(cost(spent).or_else(|| worked.then(|| "cost not stated".to_owned())));
     if let Some(limit) = details.story.limits.tokens {
         parts.push(format!("{} tokens left", limit.saturating_sub(spent.tokens)));
     }
@@ -256,6 +265,16 @@ fn patch_line_class(line: &str) -> Option<&'static str> {
     }
 }
 
+/// Returns where a change is now.
+pub(super) fn place_badge(place: ChangePlace) -> Markup {
+    let (class, word) = match place {
+        ChangePlace::InFiles => ("good", "in your files"),
+        ChangePlace::TakenBack => ("warn", "you took it back"),
+        ChangePlace::LeftOut => ("busy", "not in your files"),
+    };
+    html! { span class={ "badge " (class) } { (word) } }
+}
+
 /// Returns what was found out about a failure, and what to do about it.
 pub(super) fn finding_line(finding: &PlaybookFinding) -> Markup {
     html! {
@@ -264,6 +283,17 @@ pub(super) fn finding_line(finding: &PlaybookFinding) -> Markup {
             @if !finding.next.as_str().is_empty() { br; span.dim { (visible(finding.next.as_str())) } }
         }
     }
+}
+
+/// Returns a text as it stands in the query of an address.
+pub(super) fn url_encoded(text: &str) -> String {
+    let encode = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' | b'.' => {
+            char::from(byte).to_string()
+        }
+        other => format!("%{other:02X}"),
+    };
+    text.bytes().map(encode).collect()
 }
 
 /// Returns a section that says that there is nothing, and what to type next.

@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 
-use super::parts::nothing;
+use super::parts::{counted, nothing};
 use crate::config::SettingRow;
 use crate::heal::rule_list::{RuleListRow, RuleState, day};
 use crate::web::views::{SettingsView, WaitingSettings};
@@ -10,6 +10,8 @@ use crate::web::visible::visible;
 
 /// Returns the section.
 pub(super) fn page(view: &SettingsView) -> Markup {
+    let is_shipped = |row: &&SettingRow| row.from.is_none_or(|from| from == "default");
+    let (shipped, changed): (Vec<_>, Vec<_>) = view.settings.iter().partition(is_shipped);
     html! {
         h1 { "Settings" }
         p.dim { "They are changed in " code { "salve.toml" } " or your own " code { "config.toml" } "; a change that lets more run unattended waits for you here." }
@@ -30,25 +32,28 @@ pub(super) fn page(view: &SettingsView) -> Markup {
         }
         section aria-labelledby="values" {
             h2 #values { "Every setting" }
-            div.scroll tabindex="0" { table.settings {
-                thead { tr { th { "Setting" } th { "Value" } th { "From" } } }
-                tbody { @for (row, is_default) in changed_first(&view.settings) {
-                    tr class=[is_default.then_some("dim")] {
-                        td { code { (row.key) } }
-                        td { @match row.as_toml() { Some(value) => code { (visible(&value)) }, None => span.dim { "not set" } } }
-                        td { (visible(&row.origin())) }
-                    }
-                } }
-            } }
+            @if changed.is_empty() {
+                p { "Nothing is set: everything is as shipped." }
+            } @else { (setting_table(&changed)) }
+            details #defaults {
+                summary { (counted(shipped.len() as u64, "setting", "settings")) " as shipped" }
+                (setting_table(&shipped))
+            }
         }
     }
 }
 
-/// Returns the settings that somebody has set, then the others, each with whether it is one of them.
-fn changed_first(rows: &[SettingRow]) -> impl Iterator<Item = (&SettingRow, bool)> {
-    let all = rows.iter().map(|row| (row, row.from.is_none_or(|from| from == "default")));
-    let (others, changed): (Vec<_>, Vec<_>) = all.partition(|(_, is_default)| *is_default);
-    changed.into_iter().chain(others)
+fn setting_table(rows: &[&SettingRow]) -> Markup {
+    html! {
+        div.scroll tabindex="0" { table.settings {
+            thead { tr { th { "Setting" } th { "Value" } th { "From" } } }
+            tbody { @for row in rows { tr {
+                td { code { (row.key) } }
+                td { @match row.as_toml() { Some(value) => code { (visible(&value)) }, None => span.dim { "not set" } } }
+                td { (visible(&row.origin())) }
+            } } }
+        } }
+    }
 }
 
 /// Returns a change of the settings that waits for a person, with the button that accepts it.

@@ -61,9 +61,11 @@ fn figures(statistics: &Statistics) -> Markup {
         (
             "Asked you",
             statistics.questions.to_string(),
-            statistics.median_answer_ms.map_or("not answered yet".to_owned(), |ms| {
-                format!("answered after {} (median)", duration(ms))
-            }),
+            match (statistics.questions, statistics.median_answer_ms) {
+                (0, _) => "nothing had to be decided".to_owned(),
+                (_, None) => "not answered yet".to_owned(),
+                (_, Some(ms)) => format!("answered after {} (median)", duration(ms)),
+            },
         ),
         (
             "Spent",
@@ -130,10 +132,10 @@ fn class_section(statistics: &Statistics, range: DayRange) -> Markup {
         section aria-labelledby="classes" {
             h2 #classes { "By kind of failure" }
             div.scroll tabindex="0" { table {
-                thead { tr { th { "Kind" } th { span.sr { "Share" } } th { "Incidents" } th { "Recovered" } th { "Median" } } }
+                thead { tr { th { "Kind" } th.share { span.sr { "Share" } } th { "Incidents" } th { "Recovered" } th { "Median" } } }
                 tbody { @for one in &statistics.by_class { tr {
                     td { (one.class.to_string()) }
-                    td { meter min="0" max=(highest) value=(one.incidents) { (one.incidents) } }
+                    td.share { meter min="0" max=(highest) value=(one.incidents) { (one.incidents) } }
                     td { (one.incidents) } td { (one.recovered) }
                     td { (one.median_heal_ms.map_or("–".to_owned(), duration)) }
                 } } }

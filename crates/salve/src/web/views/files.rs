@@ -6,17 +6,18 @@ use std::path::Path;
 use salve_core::id::IncidentId;
 use salve_core::repair;
 use salve_core::scrub::Scrubber;
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ProjectReader, ViewError};
 use crate::files::{Links, open_regular};
-use crate::workspace::{AttemptChange, Workspace};
+use crate::workspace::{AttemptChange, Moment, Workspace};
 
 /// How much of the end of a log is shown.
 const LOG_BYTES: u64 = 128 * 1024;
 
 /// The end of a log or of evidence, line by line.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct TextTail {
     /// The file, from the project's root.
@@ -30,12 +31,26 @@ pub(in crate::web) struct TextTail {
 }
 
 /// What one attempt changed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct AttemptDiff {
     pub(in crate::web) attempt: u32,
+    /// Where it is now.
+    pub(in crate::web) place: ChangePlace,
     /// The change as a patch, without secrets.
     pub(in crate::web) patch: String,
+}
+
+/// Where the change of an attempt is now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::web) enum ChangePlace {
+    /// In the project's files.
+    InFiles,
+    /// A person took it back.
+    TakenBack,
+    /// It was never brought into the files, or taken back because it did not help.
+    LeftOut,
 }
 
 impl ProjectReader {
@@ -43,6 +58,15 @@ impl ProjectReader {
     pub(in crate::web) fn evidence(&mut self, given: &str) -> Result<Option<TextTail>, ViewError> {
         let view = self.incident_view(given)?;
         let path = repair::evidence_path(view.subject().kind, view.id());
+        tail_of(self.scrubber(), &self.project().root().join(&path), path)
+    }
+
+    /// Returns the end of what agents of ours said about an incident, if one worked on it.
+    pub(in crate::web) fn transcript(
+        &mut self,
+        given: &str,
+    ) -> Result<Option<TextTail>, ViewError> {
+        let path = repair::transcript_path(self.incident_view(given)?.id());
         tail_of(self.scrubber(), &self.project().root().join(&path), path)
     }
 
@@ -57,13 +81,20 @@ impl ProjectReader {
     pub(in crate::web) fn diffs(&mut self, id: IncidentId) -> Result<Vec<AttemptDiff>, ViewError> {
         let kept = Workspace::open(self.project())?;
         let mut diffs = Vec::new();
-        for AttemptChange { before, after } in kept.attempts().changes(id)? {
+        let standing = kept.attempts().standing(id)?;
+        for change in kept.attempts().changes(id)? {
+            let place = match change.after.moment {
+                _ if standing.contains(&change) => ChangePlace::InFiles,
+                Moment::InLayer => ChangePlace::LeftOut,
+                Moment::Before | Moment::After | Moment::Undone(_) => ChangePlace::TakenBack,
+            };
+            let AttemptChange { before, after } = change;
             let (Some(before), Some(after)) = (kept.load(before)?, kept.load(after)?) else {
                 continue;
             };
             let patch = self.scrubber().scrub(&kept.diff(&before, &after)?).into_string();
             if !patch.is_empty() {
-                diffs.push(AttemptDiff { attempt: before.name().attempt, patch });
+                diffs.push(AttemptDiff { attempt: before.name().attempt, place, patch });
             }
         }
         Ok(diffs)

@@ -7,30 +7,39 @@ use salve_core::event::{Amounts, IncidentOutcome, Proof, SubjectKind};
 use salve_core::id::{IncidentId, Signature};
 use salve_core::overview::IndexedIncident;
 use salve_core::repair::{RepairStanding, Server};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ProjectReader, ViewError};
+use super::{JsonObject, ProjectReader, ViewError};
 use crate::reading::{incident_view, repair_state};
 
 /// How many of an incident's rows one page shows at most.
 const MOST_ROWS: usize = 200;
 
 /// One incident in a row of a list.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct IncidentRow {
+    #[schemars(with = "String")]
     pub(in crate::web) id: IncidentId,
     pub(in crate::web) opened_seq: u64,
+    #[schemars(with = "String")]
     pub(in crate::web) subject: SubjectKind,
     pub(in crate::web) name: String,
     pub(in crate::web) class: String,
+    #[schemars(with = "String")]
     pub(in crate::web) signature: Signature,
     pub(in crate::web) key_line: String,
+    #[schemars(with = "String")]
     pub(in crate::web) state: RepairStanding,
+    #[schemars(with = "Option<String>")]
     pub(in crate::web) proof: Option<Proof>,
+    #[schemars(with = "String")]
     pub(in crate::web) opened_at: Timestamp,
+    #[schemars(with = "Option<String>")]
     pub(in crate::web) ended_at: Option<Timestamp>,
     pub(in crate::web) applied: u32,
+    #[schemars(with = "JsonObject")]
     pub(in crate::web) spent: Amounts,
 }
 
@@ -63,7 +72,7 @@ pub(in crate::web) enum StateFilter {
 }
 
 /// One page of a list of incidents.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct IncidentPage {
     pub(in crate::web) incidents: Vec<IncidentRow>,
@@ -125,7 +134,7 @@ impl ProjectReader {
 }
 
 /// Returns a row; an incident that is not over is replayed to tell how it stands.
-fn incident_row(
+pub(super) fn incident_row(
     reader: &mut ProjectReader,
     row: &IndexedIncident,
 ) -> Result<IncidentRow, ViewError> {

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{ProjectReader, ViewError};
@@ -30,7 +31,7 @@ pub(in crate::web) enum LogLines {
 }
 
 /// A log as it is shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct LogView {
     /// All servers that have a log.
@@ -45,7 +46,7 @@ pub(in crate::web) struct LogView {
     pub(in crate::web) lines: Vec<LogViewLine>,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct LogViewLine {
     /// How many bytes of the file lie before it; it stays the same while the log grows.

@@ -4,9 +4,10 @@ use jiff::Timestamp;
 use salve_core::fingerprint::{Hints, Window};
 use salve_core::memory::usage::{Level, UsageRecord};
 use salve_core::memory::{Choice, Confidence, Knowledge, rank};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ProjectReader, ViewError};
+use super::{JsonObject, ProjectReader, ViewError};
 use crate::learned::{Learned, MemoryAnswer, MemoryQuestion, ToolFixItem, UsagePattern};
 use crate::project::Project;
 use crate::store::{MemorySize, Page, Store};
@@ -21,7 +22,7 @@ const MOST_SEARCHED: u64 = 5_000;
 const NEAR: usize = 3;
 
 /// Which memory is shown.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::web) enum MemoryOwner {
     /// The project's.
@@ -43,10 +44,11 @@ pub(in crate::web) struct MemoryQuery {
 }
 
 /// A known failure, and what to try on it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct KnownFailureRow {
     /// All that is known.
+    #[schemars(with = "JsonObject")]
     pub(in crate::web) knowledge: Knowledge,
     /// What is tried, the best first, and what failed before.
     #[serde(skip)]
@@ -54,18 +56,20 @@ pub(in crate::web) struct KnownFailureRow {
 }
 
 /// A mistake in calling a tool, and how loudly it speaks now.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct UsagePatternRow {
+    #[schemars(with = "JsonObject")]
     pub(in crate::web) pattern: UsagePattern,
     /// How sure it is now.
+    #[schemars(with = "serde_json::Value")]
     pub(in crate::web) confidence: Confidence,
     /// Where in its life it is.
     pub(in crate::web) stage: PatternWarning,
 }
 
 /// Where in its life a usage pattern is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::web) enum PatternWarning {
     /// It only watches.
@@ -78,14 +82,16 @@ pub(in crate::web) enum PatternWarning {
 }
 
 /// What is remembered, as far as one page shows it.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct MemoryView {
     pub(in crate::web) owner: MemoryOwner,
     pub(in crate::web) failures: Vec<KnownFailureRow>,
     /// What `skip` is for the next page, if there is one.
     pub(in crate::web) next_skip: Option<u64>,
+    #[schemars(with = "JsonObject")]
     pub(in crate::web) counts: MemorySize,
+    #[schemars(with = "Vec<JsonObject>")]
     pub(in crate::web) tool_fixes: Vec<ToolFixItem>,
     pub(in crate::web) usage_patterns: Vec<UsagePatternRow>,
 }

@@ -1,5 +1,6 @@
 //! What pages and the API show, read from a project's journal and files.
 
+mod beside;
 mod files;
 mod incidents;
 mod logs;
@@ -14,27 +15,32 @@ use std::time::{Duration, Instant};
 
 use salve_core::event::Entry;
 use salve_core::overview::IncidentIndex;
-use salve_core::repair::{self, IncidentStory, QuestionDetail, RepairScene};
+use salve_core::repair::{self, IncidentStory, QuestionDetail, RepairScene, RepairStanding};
 use salve_core::scrub::Scrubber;
 use salve_core::view::{IncidentView, RemedyTried};
+use schemars::JsonSchema;
 use serde::Serialize;
 
-pub(super) use files::{AttemptDiff, TextTail};
+pub(super) use beside::{WorkCard, WorkKind, WorkStanding};
+pub(super) use files::{AttemptDiff, ChangePlace, TextTail};
 pub(super) use incidents::{IncidentPage, IncidentQuery, IncidentRow, StateFilter};
 pub(super) use logs::{LogLines, LogQuery, LogView, LogViewLine};
 pub(super) use memory::{
     KnownFailureRow, MemoryOwner, MemoryQuery, MemoryView, PatternWarning, UsagePatternRow,
 };
-pub(super) use overview::{DayRange, NoticeLine, PersonNeeds, ProjectOverview};
+pub(super) use overview::{DayRange, NoticeLine, PersonNeeds, ProjectMood, ProjectOverview};
 pub(super) use settings::{SettingsView, WaitingSettings};
 pub(super) use what_if::{WhatIfAnswer, WhatIfRequest};
 pub(super) use work::{JobRow, JobStepRow, LoopRow, StepStanding, WorkView};
 
 use super::project_handle::WatchedProject;
 use crate::project::Project;
-use crate::reading::{IncidentNotFound, deserted, find_incident, incident_view};
+use crate::reading::{IncidentNotFound, deserted, find_incident, has_owner, incident_view};
 use crate::store::{Store, StoreError, Stream};
 use crate::workspace::WorkspaceError;
+
+/// A shape that core defines, as the API's description has it: an object.
+type JsonObject = serde_json::Map<String, serde_json::Value>;
 
 /// How many entries are read at once.
 const BATCH: usize = 1000;
@@ -81,17 +87,37 @@ pub(in crate::web) struct ProjectReader {
 }
 
 /// One incident with everything that its page shows.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct IncidentDetails {
     /// The whole story.
+    #[schemars(with = "JsonObject")]
     pub(in crate::web) story: IncidentStory,
     /// The remedies, each with what the gate said and what came of it.
+    #[schemars(with = "Vec<JsonObject>")]
     pub(in crate::web) remedies: Vec<RemedyTried>,
     /// What a person is asked now.
+    #[schemars(with = "Option<JsonObject>")]
     pub(in crate::web) question: Option<QuestionDetail>,
+    /// Whether a person has paused it.
+    pub(in crate::web) is_paused: bool,
+    /// Whether a running Salve acts on it.
+    pub(in crate::web) is_cared_for: bool,
     /// The number of its last entry.
     pub(in crate::web) last_seq: u64,
+}
+
+impl IncidentDetails {
+    /// Tells whether somebody is at it.
+    pub(in crate::web) fn is_being_healed(&self) -> bool {
+        let state = self.story.repair.state;
+        matches!(state, RepairStanding::Healing | RepairStanding::AwaitingAgent)
+    }
+
+    /// Tells whether it is not over, and nothing is done about it now.
+    pub(in crate::web) fn is_idle(&self) -> bool {
+        matches!(self.story.repair.state, RepairStanding::Cooldown | RepairStanding::Deserted)
+    }
 }
 
 impl ProjectReader {
@@ -171,6 +197,8 @@ impl ProjectReader {
             story: IncidentStory::of(view, &scene),
             remedies: view.remedies().to_vec(),
             question: repair::question_detail(view),
+            is_paused: view.incident().paused_by().is_some(),
+            is_cared_for: has_owner(view.incident(), self.scrubber()),
             last_seq: view.incident().last_seq(),
         }
     }
@@ -190,7 +218,7 @@ impl ProjectReader {
     pub(in crate::web) fn waiting(&mut self) -> Result<usize, ViewError> {
         let last = self.last_seq()?;
         if self.waiting_at.is_none_or(|(seq, at)| seq != last || at.elapsed() >= STALE) {
-            self.waiting = self.person_needs()?.count();
+            self.waiting = self.count_needs()?;
             self.waiting_at = Some((last, Instant::now()));
         }
         Ok(self.waiting)

@@ -8,25 +8,30 @@ use salve_core::event::{Actor, Draft, Event, PageFailure, PersonQuestion, Server
 use salve_core::id::IncidentId;
 use salve_core::incident::RepairPhase;
 use salve_core::overview::Statistics;
-use salve_core::repair::{self, BrowserError, QuestionDetail, Server};
+use salve_core::repair::{self, BrowserError, QuestionDetail, RepairStanding, Server, ServerState};
+use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::{
-    AttemptDiff, BATCH, IncidentDetails, IncidentQuery, IncidentRow, ProjectReader, ViewError,
-    WaitingSettings,
+    AttemptDiff, BATCH, IncidentDetails, IncidentQuery, IncidentRow, JsonObject, ProjectReader,
+    ViewError, WaitingSettings, WorkCard, WorkStanding,
 };
 use crate::heal::rule_list::RuleListRow;
 use crate::process;
 use crate::reading::{RepairMoment, incident_view, servers_under_care};
+use crate::subjects::server::cared_for;
 
 /// Something that was said about an incident, for the list of notices and for toasts.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct NoticeLine {
     pub(in crate::web) seq: u64,
+    #[schemars(with = "String")]
     pub(in crate::web) at: Timestamp,
+    #[schemars(with = "String")]
     pub(in crate::web) incident: IncidentId,
     pub(in crate::web) name: String,
+    #[schemars(with = "String")]
     pub(in crate::web) phase: RepairPhase,
     pub(in crate::web) message: String,
 }
@@ -43,6 +48,8 @@ pub(in crate::web) struct PersonNeeds {
     pub(in crate::web) settings: Option<WaitingSettings>,
     /// Approvals that commands have earned.
     pub(in crate::web) rules: Vec<RuleListRow>,
+    /// Jobs and loops that wait for something that no incident asks.
+    pub(in crate::web) work: Vec<WorkCard>,
 }
 
 impl PersonNeeds {
@@ -57,7 +64,8 @@ impl PersonNeeds {
 
     /// Returns how much waits.
     pub(in crate::web) fn count(&self) -> usize {
-        self.questions().count() + usize::from(self.settings.is_some()) + self.rules.len()
+        let others = usize::from(self.settings.is_some()) + self.rules.len() + self.work.len();
+        self.questions().count() + others
     }
 }
 
@@ -77,23 +85,78 @@ pub(in crate::web) struct DayRange {
     pub(in crate::web) days: Option<u32>,
 }
 
+/// How a project stands, in one word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::web) enum ProjectMood {
+    /// A person has to decide or do something.
+    Asking,
+    /// Salve is at it.
+    Healing,
+    /// Something failed that was not healed.
+    Unwell,
+    /// Nothing is or was under care.
+    Empty,
+    Well,
+}
+
 /// A project's state at one moment.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct ProjectOverview {
     pub(in crate::web) project: String,
     pub(in crate::web) root: String,
     pub(in crate::web) last_seq: u64,
+    /// How much waits for a person.
+    pub(in crate::web) waiting: usize,
+    #[schemars(with = "Vec<JsonObject>")]
     pub(in crate::web) servers: Vec<Server>,
+    /// The names of those that some salve runs now.
+    pub(in crate::web) run_servers: Vec<String>,
     /// The last incident of each server that had one, by the server's name.
     pub(in crate::web) last_incidents: BTreeMap<String, IncidentRow>,
     pub(in crate::web) open: Vec<IncidentDetails>,
     pub(in crate::web) recent: Vec<IncidentRow>,
+    /// The last incident of each check and tool that had one lately.
+    pub(in crate::web) checks: Vec<IncidentRow>,
+    /// Jobs and loops that are under way, or were lately.
+    pub(in crate::web) work: Vec<WorkCard>,
     pub(in crate::web) notices: Vec<NoticeLine>,
+    #[schemars(with = "Vec<JsonObject>")]
     pub(in crate::web) browser_errors: Vec<BrowserError>,
 }
 
 impl ProjectOverview {
+    /// Tells how it all stands, in one word.
+    pub(in crate::web) fn mood(&self) -> ProjectMood {
+        if self.waiting > 0 {
+            ProjectMood::Asking
+        } else if self.open.iter().any(IncidentDetails::is_being_healed) {
+            ProjectMood::Healing
+        } else if self.has_trouble() {
+            ProjectMood::Unwell
+        } else if self.servers.is_empty() && self.recent.is_empty() && self.work.is_empty() {
+            ProjectMood::Empty
+        } else {
+            ProjectMood::Well
+        }
+    }
+
+    /// Tells whether something failed that nobody healed since.
+    fn has_trouble(&self) -> bool {
+        let is_unhealed = |row: &IncidentRow| {
+            matches!(row.state, RepairStanding::GivenUp | RepairStanding::Unhealed)
+        };
+        let is_down = |server: &Server| {
+            let last = self.last_incidents.get(&server.server);
+            server.state == ServerState::Stopped && last.is_some_and(is_unhealed)
+        };
+        self.open.iter().any(IncidentDetails::is_idle)
+            || self.servers.iter().any(is_down)
+            || self.checks.iter().any(is_unhealed)
+            || self.work.iter().any(|card| card.standing == WorkStanding::Failed)
+    }
+
     /// Returns the incidents that wait for a person.
     pub(in crate::web) fn questions(&self) -> impl Iterator<Item = &IncidentDetails> {
         self.open.iter().filter(|details| details.question.is_some())
@@ -186,19 +249,33 @@ impl ProjectReader {
 
     /// Returns everything that waits for a person.
     pub(in crate::web) fn person_needs(&mut self) -> Result<PersonNeeds, ViewError> {
-        let open = self.open_incidents()?;
-        let mut diffs = BTreeMap::new();
-        for details in &open {
-            let asks_about_change =
-                |question: &QuestionDetail| question.ask.question == PersonQuestion::ChangeTooLarge;
-            if details.question.as_ref().is_some_and(asks_about_change) {
+        let mut needs = self.needs_without_diffs()?;
+        for details in &needs.open {
+            // What runs before it is allowed has changed nothing yet.
+            let is_about_change = details
+                .question
+                .as_ref()
+                .is_some_and(|question| question.ask.question != PersonQuestion::Remedy);
+            if is_about_change {
                 let id = details.story.repair.repair_id;
                 // Snapshots that cannot be read cost the diff, not the question.
-                diffs.insert(id, self.diffs(id).unwrap_or_default());
+                needs.diffs.insert(id, self.diffs(id).unwrap_or_default());
             }
         }
-        let settings = self.waiting_settings()?;
-        Ok(PersonNeeds { open, diffs, settings, rules: self.proposed_rules()? })
+        Ok(needs)
+    }
+
+    /// Returns how much waits for a person.
+    pub(super) fn count_needs(&mut self) -> Result<usize, ViewError> {
+        Ok(self.needs_without_diffs()?.count())
+    }
+
+    fn needs_without_diffs(&mut self) -> Result<PersonNeeds, ViewError> {
+        let open = self.open_incidents()?;
+        let (settings, rules) = (self.waiting_settings()?, self.proposed_rules()?);
+        let mut work = self.work_cards()?;
+        work.retain(|card| card.standing == WorkStanding::Waits);
+        Ok(PersonNeeds { open, diffs: BTreeMap::new(), settings, rules, work })
     }
 
     /// Returns what the incidents of a range of days add up to.
@@ -222,6 +299,8 @@ impl ProjectReader {
         let open = self.open_incidents()?;
         let recent = self.incidents(&query)?.incidents;
         let servers = self.servers()?;
+        // Where that cannot be read, nobody is known to run one.
+        let run_servers = cared_for(self.project(), self.scrubber()).unwrap_or_default();
         let mut notices = Vec::new();
         for row in &recent {
             notices.extend(self.notices_of(row.id)?);
@@ -232,9 +311,13 @@ impl ProjectReader {
             project: self.name.clone(),
             root: self.project().root().display().to_string(),
             last_seq: self.last_seq()?,
+            waiting: self.waiting()?,
             last_incidents: self.last_incidents(&servers)?,
+            run_servers,
             servers,
             browser_errors: self.browser_errors()?,
+            checks: self.last_of_checks()?,
+            work: self.work_cards()?,
             open,
             recent,
             notices,

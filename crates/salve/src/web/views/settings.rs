@@ -4,20 +4,23 @@ use jiff::Timestamp;
 use salve_core::earned::EarningTerms;
 use salve_core::event::Digest;
 use salve_core::scrub::Scrubbed;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ProjectReader, ViewError};
+use super::{JsonObject, ProjectReader, ViewError};
 use crate::config::{self, Config, LiveSettings, Reload, SettingRow, setting_rows};
 use crate::heal::earned;
 use crate::heal::rule_list::{RuleListRow, RuleState, written_rules};
 
 /// The settings as they are shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct SettingsView {
     /// Every setting.
+    #[schemars(with = "Vec<JsonObject>")]
     pub(in crate::web) settings: Vec<SettingRow>,
     /// What may run unattended, what asks, and what was earned.
+    #[schemars(with = "Vec<JsonObject>")]
     pub(in crate::web) rules: Vec<RuleListRow>,
     /// A change that waits for a person.
     pub(in crate::web) waiting: Option<WaitingSettings>,
@@ -26,12 +29,14 @@ pub(in crate::web) struct SettingsView {
 }
 
 /// A change of the settings that would widen what runs unattended.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct WaitingSettings {
     /// The hash of what waits.
+    #[schemars(with = "String")]
     pub(in crate::web) digest: Digest,
     /// What accepting it would change.
+    #[schemars(with = "Vec<String>")]
     pub(in crate::web) changes: Vec<Scrubbed>,
 }
 

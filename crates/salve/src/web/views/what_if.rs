@@ -3,15 +3,16 @@
 use salve_core::event::{Judgement, Remedy, RemedyKind, RemedyVerdict};
 use salve_core::gate::{DEFAULT_TIMEOUT_SECONDS, GateCounters, GatePolicy, GateVerdict, Request};
 use salve_core::what_if::{CourseDifference, OtherTerms, replay_under};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{ProjectReader, ViewError};
+use super::{JsonObject, ProjectReader, ViewError};
 use crate::config;
 use crate::gate;
 use crate::store::Stream;
 
 /// What is other than it was.
-#[derive(Clone, Debug, Default, Deserialize, schemars::JsonSchema)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(in crate::web) struct WhatIfRequest {
     /// How often a remedy may be tried.
@@ -38,7 +39,7 @@ pub(in crate::web) struct WhatIfRequest {
 }
 
 /// What would have been.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct WhatIfAnswer {
     /// How many entries the incident has.
@@ -46,6 +47,7 @@ pub(in crate::web) struct WhatIfAnswer {
     /// How many of them both courses share.
     pub(in crate::web) shared: usize,
     /// Where the courses part; nothing where they are the same.
+    #[schemars(with = "Option<JsonObject>")]
     pub(in crate::web) difference: Option<CourseDifference>,
     /// Remedies whose verdict cannot be judged again: today's gate says something else than then.
     pub(in crate::web) not_judged: Vec<String>,

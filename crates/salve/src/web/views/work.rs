@@ -4,9 +4,10 @@ use salve_core::event::{LoopId, LoopStep, Process};
 use salve_core::iteration::{Loop, LoopStateFile};
 use salve_core::job::{FailedAttempt, Job, JobState, job_state};
 use salve_core::view::LoopView;
+use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ProjectReader, ViewError};
+use super::{JsonObject, ProjectReader, ViewError};
 use crate::process;
 use crate::reading::{known_loops, loop_view};
 use crate::subjects::job::{JobFolder, jobs_like, known};
@@ -18,7 +19,7 @@ const JOBS: usize = 20;
 const LOOP_LINES: usize = 12;
 
 /// Jobs and loops as they are shown.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct WorkView {
     /// The runs of jobs, the latest first.
@@ -28,9 +29,10 @@ pub(in crate::web) struct WorkView {
 }
 
 /// One run of a job.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct JobRow {
+    #[schemars(with = "JsonObject")]
     pub(in crate::web) state: JobState,
     pub(in crate::web) steps: Vec<JobStepRow>,
     /// How the attempts at the present step failed.
@@ -41,7 +43,7 @@ pub(in crate::web) struct JobRow {
     pub(in crate::web) files: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct JobStepRow {
     pub(in crate::web) id: String,
@@ -53,7 +55,7 @@ pub(in crate::web) struct JobStepRow {
 }
 
 /// How a step stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(in crate::web) enum StepStanding {
     /// It is done and verified, and its checkpoint is kept.
@@ -65,7 +67,7 @@ pub(in crate::web) enum StepStanding {
 }
 
 /// How one attempt at a step failed.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct FailedAttemptRow {
     pub(in crate::web) attempt: u32,
@@ -75,10 +77,12 @@ pub(in crate::web) struct FailedAttemptRow {
     pub(in crate::web) summary: String,
 }
 
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct LoopRow {
+    #[schemars(with = "String")]
     pub(in crate::web) id: LoopId,
+    #[schemars(with = "Option<JsonObject>")]
     pub(in crate::web) state: Option<LoopStateFile>,
     /// What each iteration does, in this order.
     pub(in crate::web) steps: Vec<String>,
@@ -89,9 +93,10 @@ pub(in crate::web) struct LoopRow {
 }
 
 /// One line of a loop's log.
-#[derive(Debug, Serialize)]
+#[derive(Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct LoopLine {
+    #[schemars(with = "String")]
     pub(in crate::web) at: jiff::Timestamp,
     pub(in crate::web) event: String,
     pub(in crate::web) iteration: Option<u32>,

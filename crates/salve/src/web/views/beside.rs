@@ -1,0 +1,187 @@
+//! What is under care beside servers, at a glance: checks and tools by their last incident, jobs
+//! and loops by how they stand.
+
+use jiff::{SignedDuration, Timestamp};
+use salve_core::event::{LoopEnd, SubjectKind};
+use salve_core::iteration::Loop;
+use salve_core::job::{Job, job_state};
+use salve_core::overview::IndexedIncident;
+use salve_core::scrub::Scrubbed;
+use salve_core::steps::StepsStanding;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use super::incidents::incident_row;
+use super::{IncidentRow, ProjectReader, ViewError};
+use crate::process;
+use crate::reading::known_loops;
+use crate::subjects::job::known;
+
+/// How many checks and tools are shown.
+const MOST_CHECKS: usize = 8;
+
+/// How many incidents are looked through for them.
+const LOOKED_THROUGH: usize = 5_000;
+
+/// How many jobs and loops are shown.
+const MOST_WORK: usize = 6;
+
+/// How long jobs and loops that are over are shown.
+const SHOWN_AFTER_END: SignedDuration = SignedDuration::from_hours(24);
+
+/// A job or a loop at a glance.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub(in crate::web) struct WorkCard {
+    pub(in crate::web) kind: WorkKind,
+    /// Its id, as commands take it.
+    pub(in crate::web) id: String,
+    /// What it is for.
+    pub(in crate::web) task: String,
+    pub(in crate::web) standing: WorkStanding,
+    /// How far it is, in words.
+    pub(in crate::web) progress: String,
+    /// Why it stands so, where that is not plain.
+    #[schemars(with = "Option<String>")]
+    pub(in crate::web) reason: Option<Scrubbed>,
+    #[schemars(with = "String")]
+    pub(in crate::web) since: Timestamp,
+    /// Whether some salve drives it now.
+    pub(in crate::web) is_driven: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::web) enum WorkKind {
+    Job,
+    Loop,
+}
+
+/// How a job or a loop stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub(in crate::web) enum WorkStanding {
+    Running,
+    Paused,
+    /// It goes on by itself later.
+    Parked,
+    /// A person has to do something, and no incident asks for it.
+    Waits,
+    Stopped,
+    Completed,
+    Failed,
+}
+
+impl WorkStanding {
+    fn of(standing: &StepsStanding, paused_by: Option<&Scrubbed>) -> Self {
+        match standing {
+            StepsStanding::Running if paused_by.is_some() => Self::Paused,
+            StepsStanding::Running => Self::Running,
+            StepsStanding::Parked { .. } => Self::Parked,
+            StepsStanding::Waits { .. } => Self::Waits,
+            StepsStanding::Stopped => Self::Stopped,
+            StepsStanding::Ended(LoopEnd::Completed) => Self::Completed,
+            StepsStanding::Ended(LoopEnd::Limit(_) | LoopEnd::Stuck | LoopEnd::Failed { .. }) => {
+                Self::Failed
+            }
+        }
+    }
+
+    /// Tells whether nothing more comes of it by itself.
+    fn is_over(self) -> bool {
+        match self {
+            Self::Running | Self::Paused | Self::Parked | Self::Waits => false,
+            Self::Stopped | Self::Completed | Self::Failed => true,
+        }
+    }
+}
+
+fn reason_of(standing: &StepsStanding) -> Option<Scrubbed> {
+    match standing {
+        StepsStanding::Parked { reason, .. }
+        | StepsStanding::Waits { reason }
+        | StepsStanding::Ended(LoopEnd::Failed { reason }) => Some(reason.clone()),
+        StepsStanding::Ended(LoopEnd::Stuck) => Some(Scrubbed::literal("nothing changed any more")),
+        StepsStanding::Ended(LoopEnd::Limit(_)) => Some(Scrubbed::literal("a limit was reached")),
+        StepsStanding::Running
+        | StepsStanding::Stopped
+        | StepsStanding::Ended(LoopEnd::Completed) => None,
+    }
+}
+
+impl WorkCard {
+    fn of_job(job: &Job, is_driven: bool) -> Self {
+        let state = job_state(job);
+        let at = state.step_id.as_ref().map_or(String::new(), |step| format!(" · at {step}"));
+        Self {
+            kind: WorkKind::Job,
+            id: state.run_id.short(),
+            task: state.objective.to_string(),
+            standing: WorkStanding::of(job.standing(), job.steps().paused_by()),
+            progress: format!("{} of {} steps done{at}", state.steps_done, state.steps),
+            reason: reason_of(job.standing()),
+            since: state.since,
+            is_driven,
+        }
+    }
+
+    fn of_loop(of: &Loop, is_driven: bool) -> Self {
+        let role = of.role().map_or(String::new(), |role| format!(" · {role}"));
+        Self {
+            kind: WorkKind::Loop,
+            id: of.id().to_string(),
+            task: of.task().to_string(),
+            standing: WorkStanding::of(of.standing(), of.paused_by()),
+            progress: format!("iteration {}{role}", of.iteration()),
+            reason: reason_of(of.standing()),
+            since: of.stamps().since(),
+            is_driven,
+        }
+    }
+
+    fn is_shown(&self, now: Timestamp) -> bool {
+        !self.standing.is_over() || now.duration_since(self.since) < SHOWN_AFTER_END
+    }
+}
+
+impl ProjectReader {
+    /// Returns the jobs and loops that are under way, or were lately; what waits for a person first.
+    pub(in crate::web) fn work_cards(&mut self) -> Result<Vec<WorkCard>, ViewError> {
+        let (scrubber, now) = (self.scrubber().clone(), Timestamp::now());
+        let Some(store) = self.store()? else { return Ok(Vec::new()) };
+        let is_driven = |driver: Option<&salve_core::event::Process>| {
+            driver.is_some_and(|driver| !process::is_gone(driver, &scrubber))
+        };
+        let jobs = known(store)?;
+        let loops = known_loops(store.journal())?;
+        let of_job = |job: &Job| WorkCard::of_job(job, is_driven(job.stamps().driver()));
+        let of_loop = |of: &Loop| WorkCard::of_loop(of, is_driven(of.stamps().driver()));
+        let mut cards: Vec<WorkCard> =
+            jobs.iter().map(of_job).chain(loops.iter().map(of_loop)).collect();
+        cards.retain(|card| card.is_shown(now));
+        let rank = |card: &WorkCard| {
+            let (waits, is_over) = (card.standing == WorkStanding::Waits, card.standing.is_over());
+            (!waits, is_over, std::cmp::Reverse(card.since))
+        };
+        cards.sort_by_key(rank);
+        cards.truncate(MOST_WORK);
+        Ok(cards)
+    }
+
+    /// Returns the last incident of each check and tool that had one lately, the newest first.
+    pub(in crate::web) fn last_of_checks(&mut self) -> Result<Vec<IncidentRow>, ViewError> {
+        let mut last: Vec<IndexedIncident> = Vec::new();
+        for row in self.index()?.before(u64::MAX).take(LOOKED_THROUGH) {
+            let is_meant = matches!(row.subject, SubjectKind::Check | SubjectKind::Tool);
+            let is_known =
+                last.iter().any(|one| (one.subject, &one.name) == (row.subject, &row.name));
+            if is_meant && !is_known {
+                last.push(row.clone());
+            }
+            if last.len() == MOST_CHECKS {
+                break;
+            }
+        }
+        last.iter().map(|row| incident_row(self, row)).collect()
+    }
+}
