@@ -11,8 +11,13 @@ use super::api::{
     PromoteRequest, RefillRequest, RemedyEditRequest, RuleWordRequest, ServerOrderRequest,
     SessionOpened, SessionRequest, UndoBody,
 };
+use super::pages::ExportedIncident;
 use super::problem::HttpProblem;
-use super::views::WhatIfRequest;
+use super::views::{
+    AttemptDiff, IncidentDetails, IncidentPage, LogView, MemoryView, ProjectOverview, SettingsView,
+    TextTail, WhatIfAnswer, WhatIfRequest, WorkView,
+};
+use crate::page_access::AccessRight;
 
 /// One thing that the API does.
 struct Operation {
@@ -33,7 +38,12 @@ pub(super) async fn document() -> Response {
 
 /// Returns the description as OpenAPI 3.1.
 pub(super) fn describe() -> Value {
-    let mut generator = SchemaSettings::openapi3().into_generator();
+    // The version of OpenAPI below takes this draft as it is.
+    let settings = SchemaSettings::draft2020_12().with(|settings| {
+        settings.definitions_path = "/components/schemas".into();
+        settings.meta_schema = None;
+    });
+    let mut generator = settings.into_generator();
     let problem = generator.subschema_for::<HttpProblem>();
     let mut paths: Map<String, Value> = Map::new();
     for operation in operations(&mut generator) {
@@ -88,9 +98,25 @@ impl Operation {
 /// The media type of most answers.
 const JSON: &str = "application/json";
 
-fn read(path: &'static str, summary: &'static str, query: &'static [&'static str]) -> Operation {
-    let response = json!({ "type": "object" });
+fn read<R: JsonSchema>(
+    generator: &mut SchemaGenerator,
+    path: &'static str,
+    summary: &'static str,
+    query: &'static [&'static str],
+) -> Operation {
+    let response = generator.subschema_for::<R>().to_value();
     Operation { method: "get", path, summary, query, request: None, response, media: JSON }
+}
+
+/// Describes what is read and is no JSON.
+fn text(
+    path: &'static str,
+    summary: &'static str,
+    query: &'static [&'static str],
+    media: &'static str,
+) -> Operation {
+    let response = json!({ "type": "string" });
+    Operation { method: "get", path, summary, query, request: None, response, media }
 }
 
 fn write<B: JsonSchema, R: JsonSchema>(
@@ -111,66 +137,149 @@ struct NoBody {}
 #[derive(JsonSchema)]
 #[expect(dead_code, reason = "only its schema is used")]
 struct Done {
-    /// Always true.
+    /// Whether all of it was done.
     ok: bool,
+    /// What came of it, for people.
+    said: Option<String>,
 }
 
-/// Facts as the read routes tell them.
+/// Facts whose shape core defines.
+type AnyObject = Map<String, Value>;
+
+/// The projects that are shown.
 #[derive(JsonSchema)]
-struct AnyObject {}
+#[expect(dead_code, reason = "only its schema is used")]
+struct ShownProjects {
+    projects: Vec<ShownProject>,
+    /// What the token allows.
+    right: AccessRight,
+}
+
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct ShownProject {
+    /// Its name in addresses.
+    name: String,
+    /// Its directory.
+    root: String,
+}
 
 fn operations(generator: &mut SchemaGenerator) -> Vec<Operation> {
-    let mut all = reads();
+    let mut all = reads(generator);
+    all.extend(texts());
     all.extend(incident_writes(generator));
     all.extend(other_writes(generator));
     all
 }
 
-fn reads() -> Vec<Operation> {
-    let list: &[&str] = &["project", "state", "subject", "q", "before", "limit"];
-    let one: &[&str] = &["project"];
-    let text = |operation: Operation, media| Operation {
-        media,
-        response: json!({ "type": "string" }),
-        ..operation
-    };
+/// The query of what is about one project.
+const OF_PROJECT: &[&str] = &["project"];
+
+fn texts() -> Vec<Operation> {
     vec![
-        text(read("/healthz", "Whether the server answers", &[]), "text/plain"),
-        text(read("/metrics", "Numbers in Prometheus' format", &[]), "text/plain"),
-        read("/api/openapi.json", "This description", &[]),
-        read("/api/projects", "The projects that are shown, and what the token allows", &[]),
-        read("/api/status", "Servers, open incidents and what was said last", one),
-        read("/api/incidents", "Incidents, the newest first, page by page", list),
-        read("/api/incidents/{id}", "One incident's whole story", one),
-        read("/api/incidents/{id}/evidence", "What the failure left behind", one),
-        read("/api/incidents/{id}/diff", "What each attempt changed", one),
-        read("/api/incidents/{id}/export.json", "All of it in one file", one),
+        text("/healthz", "Whether the server answers", &[], "text/plain"),
+        text("/metrics", "Numbers in Prometheus' format", &[], "text/plain"),
         text(
-            read("/api/incidents/{id}/export.html", "The same as a page of its own", one),
+            "/api/incidents/{id}/export.html",
+            "All of an incident as a page of its own",
+            OF_PROJECT,
             "text/html",
         ),
-        read("/api/servers/{name}/log", "The end of a server's log", one),
-        read("/api/logs", "The lines of a log that fit", &["project", "server", "q", "show"]),
-        read("/api/memory", "What is remembered", &["project", "whose", "q", "skip"]),
-        read("/api/statistics", "What incidents add up to", &["project", "days"]),
         text(
-            read(
-                "/api/statistics.csv",
-                "One table of them: days, weeks, classes or failures",
-                &["project", "days", "table"],
-            ),
+            "/api/statistics.csv",
+            "One table of what incidents add up to: days, weeks, classes or failures",
+            &["project", "days", "table"],
             "text/csv",
         ),
-        read("/api/settings", "Settings and rules, each with where it comes from", one),
-        read("/api/work", "Jobs and loops", one),
         text(
-            read(
-                "/api/events",
-                "The journal as it grows; Last-Event-ID goes on",
-                &["project", "after"],
-            ),
+            "/api/events",
+            "The journal as it grows; Last-Event-ID goes on",
+            &["project", "after"],
             "text/event-stream",
         ),
+    ]
+}
+
+#[expect(clippy::too_many_lines, reason = "a table: one row for each route")]
+fn reads(generator: &mut SchemaGenerator) -> Vec<Operation> {
+    let list: &[&str] = &["project", "state", "subject", "q", "before", "limit"];
+    let one = OF_PROJECT;
+    vec![
+        read::<AnyObject>(generator, "/api/openapi.json", "This description", &[]),
+        read::<ShownProjects>(
+            generator,
+            "/api/projects",
+            "The projects that are shown, and what the token allows",
+            &[],
+        ),
+        read::<ProjectOverview>(
+            generator,
+            "/api/status",
+            "Servers, open incidents and what was said last",
+            one,
+        ),
+        read::<IncidentPage>(
+            generator,
+            "/api/incidents",
+            "Incidents, the newest first, page by page",
+            list,
+        ),
+        read::<IncidentDetails>(
+            generator,
+            "/api/incidents/{id}",
+            "One incident's whole story",
+            one,
+        ),
+        read::<TextTail>(
+            generator,
+            "/api/incidents/{id}/evidence",
+            "What the failure left behind",
+            one,
+        ),
+        read::<TextTail>(
+            generator,
+            "/api/incidents/{id}/transcript",
+            "What agents that Salve started said",
+            one,
+        ),
+        read::<Vec<AttemptDiff>>(
+            generator,
+            "/api/incidents/{id}/diff",
+            "What each attempt changed",
+            one,
+        ),
+        read::<ExportedIncident>(
+            generator,
+            "/api/incidents/{id}/export.json",
+            "All of it in one file",
+            one,
+        ),
+        read::<TextTail>(generator, "/api/servers/{name}/log", "The end of a server's log", one),
+        read::<LogView>(
+            generator,
+            "/api/logs",
+            "The lines of a log that fit",
+            &["project", "server", "q", "show"],
+        ),
+        read::<MemoryView>(
+            generator,
+            "/api/memory",
+            "What is remembered",
+            &["project", "whose", "q", "skip"],
+        ),
+        read::<AnyObject>(
+            generator,
+            "/api/statistics",
+            "What incidents add up to",
+            &["project", "days"],
+        ),
+        read::<SettingsView>(
+            generator,
+            "/api/settings",
+            "Settings and rules, each with where it comes from",
+            one,
+        ),
+        read::<WorkView>(generator, "/api/work", "Jobs and loops", one),
     ]
 }
 
@@ -181,7 +290,7 @@ fn incident_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/api/session",
             "Turn a one-time code into a session",
         ),
-        write::<NoBody, Decided>(generator, "/api/session/end", "End this session"),
+        write::<NoBody, Done>(generator, "/api/session/end", "End this session"),
         Operation {
             media: "text/html",
             ..write::<AnswerLinkRequest, String>(
@@ -200,7 +309,7 @@ fn incident_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/api/incidents/{id}/answer",
             "Approve, reject or settle",
         ),
-        write::<WhatIfRequest, AnyObject>(
+        write::<WhatIfRequest, WhatIfAnswer>(
             generator,
             "/api/incidents/{id}/what-if",
             "Replay it under other settings",
@@ -211,7 +320,7 @@ fn incident_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "Pause, resume, call off, …",
         ),
         write::<RefillRequest, Decided>(generator, "/api/incidents/{id}/refill", "Grant more"),
-        write::<UndoBody, Decided>(
+        write::<UndoBody, Done>(
             generator,
             "/api/incidents/{id}/undo",
             "Give the files back, or take that back",
@@ -242,7 +351,7 @@ fn other_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/api/memory/{signature}/edit",
             "Change, drop or teach a remedy",
         ),
-        write::<AcceptRequest, AnyObject>(
+        write::<AcceptRequest, Done>(
             generator,
             "/api/settings/accept",
             "Accept a change of the settings that waits",
@@ -252,7 +361,7 @@ fn other_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
             "/api/rules/{rule}/word",
             "Accept an earned rule, or withdraw it",
         ),
-        write::<NoticeTestRequest, AnyObject>(
+        write::<NoticeTestRequest, Done>(
             generator,
             "/api/notices/test",
             "Try every way of telling people",

@@ -87,6 +87,62 @@ impl Description {
     }
 }
 
+impl Description {
+    /// Returns what of a value is not as a schema says.
+    fn misfit(&self, schema: &Value, value: &Value, at: &str) -> Option<String> {
+        let schema = self.resolve(schema);
+        for many in ["anyOf", "oneOf"] {
+            if let Some(parts) = schema[many].as_array() {
+                let misfits: Option<Vec<String>> =
+                    parts.iter().map(|part| self.misfit(part, value, at)).collect();
+                return misfits.map(|misfits| misfits.join(" and "));
+            }
+        }
+        let is_listed = |list: &Value| list.as_array().is_none_or(|all| all.contains(value));
+        let is_same = schema["const"].is_null() || schema["const"] == *value;
+        if !is_listed(&schema["enum"]) || !is_same || !is_of_type(&schema["type"], value) {
+            return Some(format!("{at} is {value}, not {schema}"));
+        }
+        match value {
+            Value::Array(items) => {
+                let part = |item| self.misfit(&schema["items"], item, &format!("{at}[]"));
+                items.iter().find_map(part)
+            }
+            Value::Object(fields) => {
+                let required = schema["required"].as_array().into_iter().flatten();
+                let mut required = required.filter_map(Value::as_str);
+                let missing = required.find(|name| !fields.contains_key(*name));
+                missing.map(|name| format!("{at}.{name} is missing")).or_else(|| {
+                    fields.iter().find_map(|(name, field)| {
+                        let of = schema["properties"].get(name)?;
+                        self.misfit(of, field, &format!("{at}.{name}"))
+                    })
+                })
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => None,
+        }
+    }
+}
+
+/// Tells whether a value is of one of the types that a schema names, if it names any.
+fn is_of_type(types: &Value, value: &Value) -> bool {
+    let is = |kind: &Value| match kind.as_str().unwrap_or_default() {
+        "null" => value.is_null(),
+        "boolean" => value.is_boolean(),
+        "integer" => value.is_u64() || value.is_i64(),
+        "number" => value.is_number(),
+        "string" => value.is_string(),
+        "array" => value.is_array(),
+        "object" => value.is_object(),
+        other => panic!("{other} is no type"),
+    };
+    match types {
+        Value::Null => true,
+        Value::Array(kinds) => kinds.iter().any(is),
+        kind => is(kind),
+    }
+}
+
 /// Returns the type that a schema names, the first that is not null.
 fn kind(schema: &Value) -> &str {
     let types = match &schema["type"] {
@@ -112,7 +168,7 @@ fn encoded(text: &str) -> String {
 
 /// Fails unless an answer is what the description promises of every answer.
 #[track_caller]
-fn check(asked: &str, operation: &Value, answer: &Answer) {
+fn check(api: &Description, asked: &str, operation: &Value, answer: &Answer) {
     assert!((200..500).contains(&answer.status), "{asked}: {answer:?}");
     let media = match answer.status {
         200..300 => operation["responses"]["200"]["content"].as_object().unwrap().keys().next(),
@@ -120,8 +176,26 @@ fn check(asked: &str, operation: &Value, answer: &Answer) {
     };
     let media = media.map_or("application/problem+json", String::as_str);
     assert!(answer.head.contains(&format!("content-type: {media}")), "{asked}: {answer:?}");
-    if media.contains("json") {
+    if media == "application/json" {
+        let schema = &operation["responses"]["200"]["content"][media]["schema"];
+        assert_eq!(api.misfit(schema, &answer.json(), "answer"), None, "{asked}: {answer:?}");
+    } else if media.contains("json") {
         let _well_formed = answer.json();
+    }
+}
+
+#[test]
+fn a_misfit_is_found_wherever_it_is() {
+    let api = Description(json!({ "components": { "schemas": { "Row": {
+        "type": "object", "required": ["id"],
+        "properties": { "id": { "type": "string" }, "more": { "type": ["integer", "null"] } },
+    } } } }));
+    let rows = json!({ "type": "array", "items": { "$ref": "#/components/schemas/Row" } });
+    let misfit = |value| api.misfit(&rows, &value, "answer");
+    assert_eq!(misfit(json!([{ "id": "a", "more": null }, { "id": "b", "more": 1 }])), None);
+    for wrong in [json!({}), json!([{}]), json!([{ "id": 1 }]), json!([{ "id": "a", "more": "" }])]
+    {
+        assert!(misfit(wrong.clone()).is_some(), "{wrong}");
     }
 }
 
@@ -143,7 +217,7 @@ fn what_fits_the_description_and_what_breaks_it_is_answered_and_never_by_a_500()
             }
             for (path, body) in requests(&api, path, operation, &id) {
                 let answer = page.ask(&method.to_uppercase(), &path, &session, &body);
-                check(&format!("{method} {path} {body}"), operation, &answer);
+                check(&api, &format!("{method} {path} {body}"), operation, &answer);
                 assert_ne!(answer.status, 405, "{method} {path} is described and not served");
                 asked += 1;
             }
