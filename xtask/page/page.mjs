@@ -4,6 +4,8 @@ import { chromium } from 'playwright-core';
 import assert from 'node:assert/strict';
 import { execFileSync, spawn } from 'node:child_process';
 import fs from 'node:fs';
+import http from 'node:http';
+import net from 'node:net';
 import os from 'node:os';
 import path from 'node:path';
 import readline from 'node:readline';
@@ -19,15 +21,14 @@ const children = new Set();
 
 // ---- A project, and the real program in it.
 
-function environment() {
-  const home = path.join(root, 'home');
+function environment(home = path.join(root, 'home')) {
   // Shorter than the defaults, so that the tests are.
   const times = { REPAIR_BASE_DELAY_MS: '200', SALVE_SERVER_HEALTH_SOAK_MS: '500', SALVE_SERVER_FLAP_WINDOW_MS: '1000' };
   return { ...process.env, ...times, HOME: home, XDG_DATA_HOME: path.join(home, 'data'), XDG_CONFIG_HOME: path.join(home, 'config'), SALVE_USER: 'ada' };
 }
 
-function start(args, stream = 'stderr') {
-  const child = spawn(process.env.SALVE, args, { cwd: shop, env: environment(), stdio: ['ignore', 'pipe', 'pipe'] });
+function start(args, stream = 'stderr', cwd = shop, home = undefined) {
+  const child = spawn(process.env.SALVE, args, { cwd, env: environment(home), stdio: ['ignore', 'pipe', 'pipe'] });
   children.add(child);
   child.on('exit', () => children.delete(child));
   child.lines = readline.createInterface({ input: child[stream] });
@@ -39,8 +40,8 @@ function ended(child) {
   return new Promise((done) => (child.exitCode === null ? child.on('exit', done) : done(child.exitCode)));
 }
 
-async function serve(port) {
-  const child = start(['serve', '.', '--json', '--no-open', '--port', String(port)], 'stdout');
+async function serve(port, cwd = shop, home = undefined) {
+  const child = start(['serve', '.', '--json', '--no-open', '--port', String(port)], 'stdout', cwd, home);
   for await (const line of child.lines) return { child, ...JSON.parse(line) };
   throw new Error('the page is not served');
 }
@@ -66,10 +67,40 @@ http.createServer((request, response) => {
 `);
   fs.writeFileSync(path.join(shop, 'salve.toml'), `[servers.web]\ncommand = "sh server.sh"\n\n[servers.app]\ncommand = "${process.execPath} app.mjs"\n`);
   fs.writeFileSync(path.join(shop, '.gitignore'), 'crash\ncrash-app\npage-url\n');
-  const git = (...args) => execFileSync('git', ['-c', 'user.name=ada', '-c', 'user.email=ada@localhost', ...args], { cwd: shop });
+  commit(shop);
+}
+
+function commit(dir) {
+  const git = (...args) => execFileSync('git', ['-c', 'user.name=ada', '-c', 'user.email=ada@localhost', ...args], { cwd: dir });
   git('init', '-q');
   git('add', '-A');
-  git('commit', '-qm', 'the shop');
+  git('commit', '-qm', 'first');
+}
+
+function listening(server) {
+  return new Promise((done) => server.listen(0, '127.0.0.1', () => done(server.address().port)));
+}
+
+// Returns a port that is free now.
+async function freePort() {
+  const server = net.createServer();
+  const port = await listening(server);
+  await new Promise((done) => server.close(done));
+  return port;
+}
+
+// A loop whose tests cannot start, in a project that tells `hook` of questions and is reached at `url`.
+function layOutLoop(dir, url, hook) {
+  fs.mkdirSync(path.join(dir, 'loop'), { recursive: true });
+  fs.writeFileSync(path.join(dir, 'tests.sh'), "[ -f started ] || { echo 'cannot start: stale cache'; exit 1; }\n");
+  fs.writeFileSync(path.join(dir, '.gitignore'), 'loop/\nstarted\n');
+  fs.writeFileSync(path.join(dir, 'salve.toml'), `[page]\nurl = "${url}"\n[webhooks]\nallow_private = true\non_escalation = "${hook}"\n`);
+  commit(dir);
+  fs.writeFileSync(path.join(dir, 'loop/recovery.json'), JSON.stringify({
+    version: 1, timestamp: new Date().toISOString(), category: 'dependency', severity: 'blocking',
+    diagnosis: { error_pattern: 'cannot start', root_cause: 'a stale cache', evidence: ['test-output.txt:1'] },
+    recovery: { command: 'touch started', expected_outcome: 'they start', confidence: 'high' },
+  }));
 }
 
 // ---- A browser that keeps what the page complains about.
@@ -106,23 +137,30 @@ async function eachSection(page, look) {
   }
 }
 
+// Plays a demo; returns it with the page that it serves, and what came of each of its scenes.
+async function playDemo(...scene) {
+  const demo = start(['demo', ...scene, '--no-open', '--json']);
+  let facts = '';
+  demo.stdout.on('data', (text) => { facts += text; });
+  demo.scenes = () => facts.split('\n').filter((line) => line.includes('came_out')).map((line) => JSON.parse(line));
+  for await (const line of demo.lines) {
+    demo.dir ??= line.match(/^Salve demo {2}in (.+)/)?.[1];
+    if ((demo.link = line.match(/watch it at (\S+)/)?.[1])) break;
+  }
+  demo.stderr.resume();
+  return demo;
+}
+
 const phone = { viewport: { width: 380, height: 780 }, colorScheme: 'dark', hasTouch: true, isMobile: true };
 
 // Has a demo ask whether a command may run, and sees it run once `approve` has said yes.
-async function approved(browser, options, approve) {
-  const demo = start(['demo', 'your-word', '--no-open', '--json']);
-  let facts = '';
-  demo.stdout.on('data', (text) => { facts += text; });
-  let link;
-  for await (const line of demo.lines) if ((link = line.match(/watch it at (\S+)/)?.[1])) break;
-  demo.stderr.resume();
-  const page = await open(browser, link, options);
-  await page.goto(new URL('/needs-you', link).href);
+async function approved(demo, page, approve) {
+  await page.goto(new URL('/needs-you', demo.link).href);
   await page.waitForSelector('.question pre.command:has-text("touch cache-ok")');
   await check(page, 'a question');
   await approve(page);
   assert.equal(await ended(demo), 0);
-  const [scene] = facts.split('\n').filter((line) => line.includes('your-word')).map((line) => JSON.parse(line));
+  const scene = demo.scenes().find(({ name }) => name === 'your-word');
   assert.equal(scene.healed, 1, 'the command ran and helped');
   // The page ended with its demo, and the browser said so.
   page.complaints = [];
@@ -204,7 +242,7 @@ const tests = {
     await page.waitForSelector('.card:has(b:text-is("web")) .badge:text-is("up")');
     await page.evaluate(() => {
       window.said = [];
-      const note = (changes) => changes.forEach((one) => one.addedNodes.forEach((node) => window.said.push(node.querySelector('a').textContent)));
+      const note = (changes) => changes.forEach((one) => one.addedNodes.forEach((node) => window.said.push(node.firstElementChild.textContent)));
       new MutationObserver(note).observe(document.getElementById('toasts'), { childList: true });
     });
     served.child.kill();
@@ -232,17 +270,159 @@ const tests = {
     return page;
   },
   async 'a command that waits runs once it is approved by keyboard'(browser) {
-    return approved(browser, {}, async (page) => {
+    const demo = await playDemo('your-word');
+    const page = await open(browser, demo.link);
+    return approved(demo, page, async () => {
       for (const key of ['j', 'a', 'Enter']) await page.keyboard.press(key);
     });
   },
-  async 'and with a thumb on a phone in the dark'(browser) {
-    return approved(browser, phone, (page) => page.tap('.question button.yes'));
+  async 'and with a thumb on a phone in the dark, while a whole demo is played'(browser, state) {
+    const demo = await playDemo();
+    const page = await open(browser, demo.link, phone);
+    await page.goto(new URL('/needs-you', demo.link).href);
+    await page.waitForSelector('.question pre.command:has-text("touch cache-ok")', { timeout: 2 * LONG });
+    // It goes with the demo; a copy shows what was left, with the home that its jobs were begun from.
+    state.kept = path.join(root, 'kept');
+    fs.cpSync(path.dirname(demo.dir), state.kept, { recursive: true, filter: (from) => !fs.lstatSync(from).isSocket() });
+    return approved(demo, page, () => page.tap('.question:has-text("touch cache-ok") button.yes'));
+  },
+  async 'every section shows what a whole demo left, and does what its buttons say'(browser, state) {
+    state.left = await serve(0, path.join(state.kept, 'shop'), path.join(state.kept, 'home'));
+    const page = await open(browser, state.left.link);
+    const at = (section) => page.goto(new URL(section, state.left.link).href);
+    await eachSection(page, (section) => check(page, `${section} of the demo`));
+    await at('/');
+    await page.waitForSelector('h1:has-text("You are needed")');
+    for (const word of ['Servers', 'Checks and tools', 'Jobs and loops']) await page.waitForSelector(`h2:has-text("${word}")`);
+    await incidents(page, at);
+    await memory(page, at);
+    await statistics(page, at);
+    await logs(page, at);
+    await jobsAndSettings(page, at);
+    state.signedIn = await page.context().storageState();
+    return page;
+  },
+  async 'all of it fits a phone in the dark'(browser, { left, signedIn }) {
+    const page = await open(browser, left.url, { ...phone, storageState: signedIn });
+    await eachSection(page, (section) => check(page, `${section} of the demo on a phone`));
+    for (const path of await incidentPaths(page)) {
+      await page.goto(new URL(path, left.url).href);
+      await page.waitForSelector('#timeline');
+      await check(page, `${path} on a phone`);
+    }
+    return page;
+  },
+  async 'a question is answered from a phone by a link that is good once'(browser) {
+    const told = [];
+    const hook = http.createServer((request, response) => {
+      let body = '';
+      request.on('data', (text) => { body += text; }).on('end', () => { told.push(JSON.parse(body)); response.end(); });
+    });
+    const port = await freePort();
+    const dir = path.join(root, 'afar');
+    layOutLoop(dir, `http://box.example:${port}`, `http://127.0.0.1:${await listening(hook)}/`);
+    const served = await serve(port, dir);
+    const loop = start(['loop', 'attach', 'loop', '--loop', 'afar', '--once', '--', 'sh', 'tests.sh'], 'stderr', dir);
+    while (!told.length) await new Promise((done) => setTimeout(done, 50));
+    const link = told[0].data.links.answer;
+    const page = await (await browser.newContext(phone)).newPage();
+    page.complaints = [];
+    page.on('pageerror', (error) => page.complaints.push(error.message));
+    await page.goto(link);
+    await page.waitForSelector('pre.command:text-is("touch started")');
+    await check(page, 'the link of a question');
+    await page.tap('button.yes');
+    await page.waitForSelector('button:has-text("Tap again to approve")');
+    assert.ok(!fs.existsSync(path.join(dir, 'started')), 'one tap is no answer');
+    await page.tap('button.yes');
+    await page.waitForSelector(':text("Your answer is written down")');
+    assert.equal(await ended(loop), 0);
+    assert.ok(fs.existsSync(path.join(dir, 'started')), 'the command ran');
+    await page.reload();
+    await page.waitForSelector(':text("used already")');
+    served.child.kill();
+    hook.close();
+    return page;
   },
 };
 
+// ---- What the sections of a project with a history do.
+
+async function incidentPaths(page) {
+  await page.goto(new URL('/incidents', page.url()).href);
+  await page.waitForSelector('.rows a.row');
+  return page.$$eval('.rows a.row', (rows) => rows.map((row) => row.getAttribute('href')));
+}
+
+async function incidents(page, at) {
+  const paths = await incidentPaths(page);
+  assert.ok(paths.length >= 8, `${paths.length} incidents`);
+  for (const path of paths) {
+    await at(path);
+    await page.waitForSelector('#timeline');
+    await check(page, path);
+  }
+  await at('/incidents?q=discount');
+  await page.click('.rows a.row');
+  await page.waitForSelector('h2:has-text("What agents said, and what was measured")');
+  await page.waitForSelector('.badge:has-text("not in your files")');
+  // What healed a test is in the files, is taken back, and is given again.
+  await at('/incidents?q=total');
+  await page.click('.rows a.row');
+  page.once('dialog', (dialog) => dialog.accept());
+  await page.click('button:has-text("Undo the repair")');
+  await page.waitForSelector('.toast:has-text("as before the repair")');
+  await page.click('button:has-text("Take the undoing back")');
+  await page.waitForSelector('button:has-text("Undo the repair")');
+}
+
+async function memory(page, at) {
+  await at('/memory');
+  await page.click('.paste summary');
+  await page.fill('.paste textarea', "Error: ENOENT: no such file or directory, open 'dist/prices.txt'");
+  await page.click('.paste button');
+  await page.waitForSelector('#memory-answer code:text-is("sh build.sh")');
+  const known = page.locator('article.card:has-text("dist/prices.txt")').first();
+  await known.locator('summary:text-is("Change")').click();
+  await known.locator('input[name=new]').fill('make prices');
+  await known.locator('button:text-is("Teach")').click();
+  await page.waitForSelector('.toast:has-text("Saved.")');
+  await page.waitForSelector('.known-remedy code:text-is("make prices")');
+  page.once('dialog', (dialog) => dialog.accept());
+  await known.locator('button:text-is("Forget")').click();
+  await page.waitForSelector('.known-remedy code:text-is("make prices")', { state: 'detached' });
+}
+
+async function statistics(page, at) {
+  await at('/statistics?days=7');
+  await page.waitForSelector('.tabs a[aria-current]:text-is("7 days")');
+  await page.click('section:has(#days) summary');
+  const [file] = await Promise.all([page.waitForEvent('download'), page.click('section:has(#days) button:text-is("CSV")')]);
+  assert.match(fs.readFileSync(await file.path(), 'utf8'), /^from,incidents,recovered/);
+}
+
+async function logs(page, at) {
+  await at('/');
+  await page.click('.card a.button:text-is("Log")');
+  await page.waitForSelector('pre.log span');
+  await page.selectOption('select[name=show]', 'failures');
+  await page.click('form.filter button');
+  await page.waitForFunction(() => location.search.includes('show=failures'));
+}
+
+async function jobsAndSettings(page, at) {
+  await at('/jobs');
+  await page.waitForSelector('.steps li');
+  page.once('dialog', (dialog) => dialog.accept());
+  await page.locator('button:text-is("Resume from here")').first().click();
+  await page.waitForSelector('.card :text("Ordered: resume_from_step by ada")');
+  await at('/settings');
+  await page.click('button:text-is("Send a test notice")');
+  await page.waitForSelector('.toast:has-text("Nobody is told"), .toast:has-text("Delivered"), .toast:has-text("could not be reached")');
+}
+
 layOut();
-const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: browserArguments() });
+const browser = await chromium.launch({ executablePath: process.env.CHROMIUM, args: [...browserArguments(), '--host-resolver-rules=MAP box.example 127.0.0.1'] });
 const state = { served: await serve(0) };
 fs.writeFileSync(path.join(shop, 'page-url'), state.served.url);
 start(['dev']);
