@@ -3,12 +3,12 @@
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::{PermissionsExt, symlink};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, lchown, symlink};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{Access, AtFlags, Mode, OFlags, RenameFlags};
+use rustix::fs::{Access, AtFlags, Gid, Mode, OFlags, RenameFlags, Uid};
 
 use super::error::{RestoreError, WorkspaceError};
 use super::git::Git;
@@ -18,6 +18,9 @@ use super::plan::RestorePlan;
 use super::scan::Scanner;
 use super::scratch_dir::ScratchDir;
 use super::tree::{Kind, Rel, WorkingTree, show};
+
+/// The permission by which a directory hands its group on to what is made in it.
+const HANDS_ON_GROUP: u32 = 0o2000;
 
 /// A plan whose files lie ready to be moved into place.
 pub(super) struct Staged<'a> {
@@ -211,12 +214,14 @@ impl Staged<'_> {
         // An empty directory may have taken the file's place.
         let _ = rustix::fs::unlinkat(&dir, name, AtFlags::REMOVEDIR);
         let mut from = self.lair.dir().join(at.to_string());
+        keep_owner(&from, dir.as_fd(), name);
         let is_new = !self.expected.items.contains_key(path);
         let flags = if is_new { RenameFlags::NOREPLACE } else { RenameFlags::EXCHANGE };
         let mut moved = rustix::fs::renameat_with(rustix::fs::CWD, &from, &dir, name, flags);
         if moved == Err(rustix::io::Errno::XDEV) {
             let beside = copy(&from, dir.as_fd(), name)?;
             from = self.scanner.root.join(path).with_file_name(beside);
+            keep_owner(&from, dir.as_fd(), name);
             moved = rustix::fs::renameat_with(rustix::fs::CWD, &from, &dir, name, flags);
         }
         match moved {
@@ -248,6 +253,7 @@ impl Staged<'_> {
             let next = match rustix::fs::openat(&dir, part, flags, Mode::empty()) {
                 Err(rustix::io::Errno::NOENT) => {
                     rustix::fs::mkdirat(&dir, part, Mode::from_raw_mode(0o777))?;
+                    belong_above(dir.as_fd(), part);
                     rustix::fs::openat(&dir, part, flags, Mode::empty())
                 }
                 opened => opened,
@@ -259,8 +265,45 @@ impl Staged<'_> {
     }
 }
 
+/// Gives a file that lies ready for `name` the owner and the group of what is there.
+///
+/// What is new gets the group where the directory hands on its own. Made by root, it belongs to whom
+/// its directory belongs to, so that the user of a container or of `sudo` is not locked out.
+fn keep_owner(from: &Path, dir: BorrowedFd<'_>, name: &OsStr) {
+    let Ok(is) = fs::symlink_metadata(from) else { return };
+    let above = || {
+        let above = rustix::fs::fstat(dir).ok()?;
+        let hands_on = above.st_mode & HANDS_ON_GROUP != 0;
+        let is_root = rustix::process::geteuid().is_root();
+        let uid = if is_root { above.st_uid } else { is.uid() };
+        Some((uid, if hands_on || is_root { above.st_gid } else { is.gid() }))
+    };
+    let there = rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW);
+    let there = there.ok().map(|there| (there.st_uid, there.st_gid));
+    let Some((uid, gid)) = there.or_else(above) else { return };
+    if (uid, gid) == (is.uid(), is.gid()) {
+        return;
+    }
+    // Who is not root may at most choose among their own groups; where not even that, it stays theirs.
+    let given = lchown(from, Some(uid), Some(gid)).or_else(|_| lchown(from, None, Some(gid)));
+    if given.is_ok() && is.is_file() {
+        // Giving a file away takes some permissions.
+        let _ = fs::set_permissions(from, is.permissions());
+    }
+}
+
+/// Gives a directory that root made to whom the one above it belongs to.
+fn belong_above(above: BorrowedFd<'_>, name: &OsStr) {
+    if let (true, Ok(stat)) = (rustix::process::geteuid().is_root(), rustix::fs::fstat(above)) {
+        let owner = Some(Uid::from_raw(stat.st_uid));
+        let group = Some(Gid::from_raw(stat.st_gid));
+        // Who may not give it away keeps it.
+        let _ = rustix::fs::chownat(above, name, owner, group, AtFlags::SYMLINK_NOFOLLOW);
+    }
+}
+
 /// Copies a file beside its place on another file system; returns the copy's name.
-fn copy(staged: &Path, dir: std::os::fd::BorrowedFd<'_>, name: &OsStr) -> io::Result<OsString> {
+fn copy(staged: &Path, dir: BorrowedFd<'_>, name: &OsStr) -> io::Result<OsString> {
     let meta = fs::symlink_metadata(staged)?;
     let mut temporary = OsString::from(".");
     temporary.push(name);

@@ -183,6 +183,38 @@ fn a_patch_in_a_layer_is_its_change_and_leaves_the_tree_as_it_was() {
     }
 }
 
+/// **Invariant:** Whom a file belongs to, it still belongs to after a change of it.
+#[test]
+fn a_file_stays_its_owners_and_what_is_new_belongs_where_it_lies() {
+    use std::os::unix::fs::{MetadataExt as _, chown};
+    if !rustix::process::geteuid().is_root() {
+        return;
+    }
+    let place = project();
+    let whose = |path: &str| {
+        let meta = fs::metadata(place.root().join(path)).unwrap();
+        (meta.uid(), meta.gid())
+    };
+    let (ours, team) = ((4_321, 4_322), (4_321, 4_323));
+    for path in ["a.txt", "dir", "dir/b.txt"] {
+        chown(place.root().join(path), Some(ours.0), Some(ours.1)).unwrap();
+    }
+    chown(place.root().join("run.sh"), Some(team.0), Some(team.1)).unwrap();
+    let workspace = place.open();
+    let before = workspace.snapshot(name(1)).unwrap();
+    let layer = workspace.private_layer_by(&before, overlay()).unwrap();
+    run(
+        &layer,
+        "for f in a.txt dir/b.txt run.sh; do echo : >> $f; done; mkdir dir/new; echo x > dir/new/c.txt",
+    );
+    let change = workspace.layer_change(&before, &layer).unwrap();
+    let taken = workspace.take_over(&before, &change.measured.after).unwrap();
+    assert_eq!([whose("a.txt"), whose("dir/b.txt"), whose("run.sh")], [ours, ours, team]);
+    assert_eq!([whose("dir/new"), whose("dir/new/c.txt")], [ours, ours]);
+    workspace.take_back(&taken.before, &taken.after).unwrap();
+    assert_eq!([whose("a.txt"), whose("dir/b.txt"), whose("run.sh")], [ours, ours, team]);
+}
+
 /// **Invariant:** What the user types meanwhile stays.
 #[test]
 fn what_the_user_typed_meanwhile_stays_with_what_the_agent_did() {
