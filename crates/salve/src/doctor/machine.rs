@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::net::TcpListener;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -18,9 +19,10 @@ const PYTHON_PROBE: &str = "import sys, ctypes, json, resource; assert sys.versi
 /// File watchers that a dev server and its tools commonly need together.
 const WATCHES: u64 = 65_536;
 
-/// Runs the machine's checks.
-pub(super) fn examine() -> Vec<Finding> {
-    let (held, layers) = (sandbox(Means::here()), layer(LayerMeans::here()));
+/// Runs the machine's checks, for the project at `root` where there is one.
+pub(super) fn examine(root: Option<&Path>) -> Vec<Finding> {
+    let over = root.map(LayerMeans::over);
+    let (held, layers) = (sandbox(Means::here()), layer(LayerMeans::here(), over.as_ref()));
     vec![git(), held, layers, agents(), python(), ports(), watches()]
 }
 
@@ -84,12 +86,17 @@ fn sandbox(means: Means) -> Finding {
     }
 }
 
-/// Says what the private layer of an agent stands on here.
-fn layer(means: &LayerMeans) -> Finding {
+/// Says what the private layer of an agent stands on here, and over the project where that differs.
+fn layer(means: &LayerMeans, over: Option<&LayerMeans>) -> Finding {
     let mend = "allow unprivileged user namespaces (sysctl \
         kernel.apparmor_restrict_unprivileged_userns=0 on Ubuntu; in a container, a seccomp profile \
         that allows unshare and mount, and a tmpfs at /dev/shm)";
     match means {
+        LayerMeans::Overlay { .. } if over == Some(&LayerMeans::Copy) => Finding::ok(
+            "private layer",
+            "agents work on a copy of the files, which takes longer to make than an overlay: these \
+             belong to several users or groups, or hold a mount or Salve's caches, or are in /dev",
+        ),
         LayerMeans::Overlay { base } => {
             let detail =
                 format!("agents work on an overlay over the files, kept in {}", base.display());

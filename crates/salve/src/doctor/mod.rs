@@ -55,7 +55,7 @@ impl Finding {
 
 /// Runs every check; `project` is the one to look at, where there is one.
 pub fn examine(project: Option<&Project>) -> Vec<Finding> {
-    let mut findings = machine::examine();
+    let mut findings = machine::examine(project.map(Project::root));
     findings.extend(project::examine(project));
     findings
 }

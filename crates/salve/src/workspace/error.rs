@@ -53,6 +53,12 @@ pub enum WorkspaceError {
         /// The top of the real tree.
         top: PathBuf,
     },
+    /// Something was made in the place of the user's own work.
+    #[error("what was made takes the place of {}, which is not committed", .paths.join(", "))]
+    Displaced {
+        /// The files that would have no place any more.
+        paths: Vec<String>,
+    },
     /// The project's own directory could not be used.
     #[error(transparent)]
     Project(#[from] ProjectError),
@@ -77,6 +83,7 @@ impl WorkspaceError {
             Self::Git { .. } | Self::Strange { .. } => {
                 "run `git status` in the project and mend what it complains about".to_owned()
             }
+            Self::Displaced { .. } => "commit the files, or make room for them".to_owned(),
             Self::Io { .. } => "check the path's permissions and the free disk space".to_owned(),
             Self::NoPlace { .. } => {
                 "set XDG_CACHE_HOME to a directory outside of the project".to_owned()

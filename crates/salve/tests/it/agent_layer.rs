@@ -1,7 +1,7 @@
 //! Agents work on a private layer: only their measured, proven change reaches the tree, and nothing of
 //! the user's is lost meanwhile.
 
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::bench::Bench;
 use crate::heal::{Visit, Ward};
@@ -203,4 +203,59 @@ fn a_server_is_tried_with_the_change_and_without_it_where_it_does_not_help() {
     assert!(bench.project.run(&["undo", &id]).status.success());
     assert_eq!([bench.read("sum.txt"), bench.read("shop.txt")], ["4", typed]);
     assert_eq!(bench.read("mine.txt"), "typed while the agent worked\n");
+}
+
+/// Puts `salve heal` into a mount namespace in which `mounts` were made; nothing where none is allowed.
+fn among_mounts(ward: &Ward, mounts: &str) -> Option<Visit> {
+    let heal = ward.command(&[]);
+    let script = format!("{mounts} && exec \"$@\"");
+    let mut unshare = Command::new("unshare");
+    unshare.args(["-m", "sh", "-c", &script, "sh"]).arg(heal.get_program()).args(heal.get_args());
+    unshare.current_dir(ward.project.dir()).stdin(Stdio::null()).env_clear();
+    unshare.envs(heal.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let output = unshare.output().ok()?;
+    let said = String::from_utf8_lossy(&output.stderr);
+    (!said.contains("unshare:") && !said.contains("mount:")).then(|| Visit::of(&output))
+}
+
+/// As in a container whose packages lie in a volume of their own.
+#[test]
+fn what_is_mounted_inside_of_a_project_is_there_in_the_layer() {
+    let volume = "mount -t tmpfs none node_modules && echo dep > node_modules/dep.js";
+    let ward = Ward::new().agent("cat node_modules/dep.js > ../seen; printf 5 > sum.txt");
+    ward.project.write("node_modules/.keep", "");
+    ward.project.write(
+        "check.sh",
+        "[ -e node_modules/dep.js ] && [ \"$(cat sum.txt)\" = 5 ] || { echo AssertionError: no; exit 1; }",
+    );
+    let Some(healed) = among_mounts(&ward, volume) else { return };
+    healed.expect(0, &["healed", "proven"]);
+    assert_eq!(ward.read("../seen"), "dep\n");
+    assert_eq!(ward.read("sum.txt"), "5");
+}
+
+#[test]
+fn an_edit_of_what_is_mounted_inside_of_a_project_is_brought_in() {
+    let volume = "mount -t tmpfs none src && printf 4 > src/sum.txt && echo mine > src/own.txt && \
+                  mkdir ../out && trap 'cp src/* ../out' EXIT";
+    let ward = Ward::new().agent("printf 5 > src/sum.txt");
+    ward.project.write("src/.keep", "");
+    ward.project.write(
+        "check.sh",
+        "[ \"$(cat src/sum.txt)\" = 5 ] || { echo AssertionError: no; exit 1; }",
+    );
+    // The shell stays, to show what lies in the volume at the end.
+    let Some(healed) = among_mounts(&ward, &format!("{volume} && \"$@\"; exit $?; true")) else {
+        return;
+    };
+    healed.expect(0, &["healed", "proven"]);
+    assert_eq!([ward.read("../out/sum.txt"), ward.read("../out/own.txt")], ["5", "mine\n"]);
+}
+
+#[test]
+fn a_directory_that_an_agent_closes_is_measured_all_the_same() {
+    let ward =
+        Ward::new().agent("printf 5 > sum.txt; mkdir -p d/e; echo x > d/e/x; chmod 000 d/e d");
+    ward.heal(&[]).expect(0, &["healed", "proven"]);
+    assert_eq!(ward.read("d/e/x"), "x\n");
 }

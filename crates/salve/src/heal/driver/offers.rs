@@ -148,7 +148,7 @@ impl Chooser<'_, '_> {
                 let agent = remedies::resort(RemedyWay::Agent, again);
                 let starts_one = base.agents.is_some();
                 offers.push(if starts_one {
-                    unless_unheld(agent, LayerMeans::here())
+                    unless_unheld(agent, &LayerMeans::over(base.project.root()))
                 } else {
                     agent
                 });

@@ -1,25 +1,30 @@
 //! What an agent changed in its layer, kept and counted like any state of the tree.
 
 use std::collections::BTreeSet;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::ops::Bound;
+use std::os::unix::ffi::OsStrExt as _;
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use salve_core::sealed_path::SealedPath;
 
+use super::ignore::ignored_among;
 use super::upper::UpperContent;
 use super::{LayerGround, PrivateLayer};
 use crate::files::{FileKind, read_bytes};
 use crate::workspace::discard::put_discarded_back;
 use crate::workspace::error::WorkspaceError;
-use crate::workspace::git::pipe;
 use crate::workspace::ignored::is_program_data;
 use crate::workspace::keep::KeepPlace;
 use crate::workspace::scan::{Scanner, Walk, is_always_derived};
 use crate::workspace::tree::{Rel, WorkingTree, show};
 use crate::workspace::{Measured, Moment, Snapshot, Workspace, compare_ignored, keep, measure};
+
+/// The permissions by which a program runs as its owner or its group.
+const AS_OWNER: u32 = 0o6000;
 
 /// What an agent changed.
 #[derive(Clone, Debug)]
@@ -97,7 +102,8 @@ impl Workspace {
     ) -> Result<LayerChange, WorkspaceError> {
         let place = UpperContent::place(&layer.ground);
         let content = self.upper_content(&layer.ground)?;
-        let ignored = self.ignored_among(content.touched())?;
+        drop_foreign_rights(before, place, &content)?;
+        let ignored = ignored_among(&self.scanner, &content)?;
         let linked = linked_from_sealed(&self.scanner.root);
         let sorter = Sorter { before, ignored, linked, place };
         let git = self.scanner.git.clone();
@@ -111,6 +117,14 @@ impl Workspace {
         change_dirs(&mut after.tree, &content, is_seen);
         change_tree(&sorter, UpperPathKind::Ignored, &mut after.ignored.tree, &content, &upper);
         let discarded = put_discarded_back(self, before, &mut after)?;
+        let is_displaced = |path: &&Rel| {
+            [&after.tree, &after.ignored.tree].iter().any(|tree| is_displaced(path, tree))
+        };
+        let paths = discarded.iter().filter(is_displaced).map(|path| show(path));
+        let paths: Vec<String> = paths.collect();
+        if !paths.is_empty() {
+            return Err(WorkspaceError::Displaced { paths });
+        }
         let discarded = discarded.iter().map(|path| show(path)).collect();
         let sealed = sealed_paths(&self.scanner.root, &sorter, &content);
         let derived =
@@ -149,30 +163,6 @@ impl Workspace {
         Ok(state)
     }
 
-    /// Returns which of these paths git ignores by the rules of the real tree.
-    fn ignored_among<'a>(
-        &self,
-        paths: impl Iterator<Item = &'a Rel>,
-    ) -> Result<BTreeSet<Rel>, WorkspaceError> {
-        let paths: Vec<&Rel> = paths.collect();
-        let asked = self.scanner.git.feed(&["check-ignore", "-z", "--stdin"], |to| {
-            let mut each = paths.iter();
-            each.try_for_each(|path| {
-                to.write_all(path.as_bytes()).and_then(|()| to.write_all(&[0]))
-            })
-            .map_err(pipe)
-        });
-        match asked {
-            Ok(listed) => {
-                let paths = listed.split(|&byte| byte == 0).filter(|path| !path.is_empty());
-                Ok(paths.map(|path| OsString::from_vec(path.to_vec())).collect())
-            }
-            // It says so too where it ignores none of them. Where it cannot tell, all count.
-            Err(WorkspaceError::Git { .. }) => Ok(BTreeSet::new()),
-            Err(error) => Err(error),
-        }
-    }
-
     /// Takes out of a layer what is not part of its change, so that a check in it sees the real tree
     /// with the change and nothing else.
     ///
@@ -182,7 +172,7 @@ impl Workspace {
     pub fn leave_out(&self, before: &Snapshot, layer: &PrivateLayer) -> Result<(), WorkspaceError> {
         let place = UpperContent::place(&layer.ground);
         let content = self.upper_content(&layer.ground)?;
-        let ignored = self.ignored_among(content.touched())?;
+        let ignored = ignored_among(&self.scanner, &content)?;
         let linked = linked_from_sealed(&self.scanner.root);
         let sorter = Sorter { before, ignored, linked, place };
         let kept = self.load(before.name.at(Moment::InLayer))?;
@@ -199,6 +189,8 @@ impl Workspace {
         };
         let is_out = |path: &&Rel| match sorter.part(path) {
             UpperPathKind::Sealed | UpperPathKind::Derived => true,
+            // No change can carry it, and a check that opens a pipe would wait for ever.
+            _ if content.special.contains(*path) => true,
             // What was thrown away is put back by showing what lies below.
             UpperPathKind::Seen | UpperPathKind::Ignored => {
                 is_as_before(path) && matches!(layer.ground, LayerGround::Overlay { .. })
@@ -209,6 +201,39 @@ impl Workspace {
         }
         Ok(())
     }
+}
+
+/// Takes the rights away by which a program runs as its owner, whoever starts it, unless the user had
+/// given them: whoever else can reach the tree could become the user by it.
+fn drop_foreign_rights(
+    before: &Snapshot,
+    place: &Path,
+    content: &UpperContent,
+) -> Result<(), WorkspaceError> {
+    for path in &content.written {
+        let full = place.join(path);
+        let Ok(meta) = full.symlink_metadata() else { continue };
+        let mode = meta.permissions().mode();
+        let had = before.tree.items.get(path).map_or(0, |item| u32::from(item.permissions));
+        let more = mode & AS_OWNER & !had;
+        if meta.is_file() && more != 0 {
+            let fewer = fs::Permissions::from_mode(mode & 0o7777 & !more);
+            fs::set_permissions(&full, fewer).map_err(WorkspaceError::io(&full))?;
+        }
+    }
+    Ok(())
+}
+
+/// Tells whether a file has no place in a tree: what is above it is a file, or it is a directory.
+fn is_displaced(path: &Rel, tree: &WorkingTree) -> bool {
+    let above = Path::new(path).ancestors().skip(1);
+    let is_dir = || {
+        let after = tree.items.range::<Rel, _>((Bound::Excluded(path), Bound::Unbounded));
+        let mut alike =
+            after.take_while(|(other, _)| other.as_bytes().starts_with(path.as_bytes()));
+        alike.any(|(other, _)| Path::new(other).starts_with(path))
+    };
+    above.map(Path::as_os_str).any(|dir| tree.items.contains_key(dir)) || is_dir()
 }
 
 fn remove(full: &Path) -> io::Result<()> {

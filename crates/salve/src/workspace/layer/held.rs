@@ -66,7 +66,8 @@ impl HeldTree {
         let env = match &self.throw_away {
             Some(ThrowAway { caches, temporary }) => {
                 let (caches, temporary) = (caches.clone(), temporary.clone());
-                plan.kind = PlanKind::Mounts(LayerMounts { caches, temporary, tree: None });
+                let mounts = LayerMounts { caches, temporary, ..LayerMounts::default() };
+                plan.kind = PlanKind::Mounts(mounts);
                 Vec::new()
             }
             None => self.scratch.open_to(&mut plan).to_vec(),

@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use super::plan::{LayerMounts, LayerPlan, OverlayMount, PlanKind};
-use super::{enter, hidden, launcher, overlay_dirs};
+use super::{enter, hidden, launcher, mounts, overlay_dirs};
 use crate::dirs;
 use crate::sandbox::{Landlock, Means};
 use crate::workspace::error::WorkspaceError;
@@ -37,15 +37,40 @@ impl LayerMeans {
         HERE.get_or_init(|| Self::among(&usual_bases()))
     }
 
+    /// Finds out by what over one tree.
+    pub fn over(root: &Path) -> LayerMeans {
+        Self::here().on(root)
+    }
+
+    /// Returns these means where they suit a tree, and else a copy.
+    pub(super) fn on(&self, root: &Path) -> LayerMeans {
+        match self {
+            Self::Overlay { base } if suits(base, root) => self.clone(),
+            Self::Overlay { .. } => Self::without_overlay(),
+            Self::Copy => Self::Copy,
+            Self::None => Self::None,
+        }
+    }
+
     /// Finds out by what, with these places for upper directories.
     pub(super) fn among(bases: &[PathBuf]) -> LayerMeans {
         let works = |base: &&PathBuf| works_in(base).unwrap_or(false);
         match bases.iter().find(works) {
             Some(base) => Self::Overlay { base: base.clone() },
-            None if Means::here().landlock == Landlock::None => Self::None,
-            None => Self::Copy,
+            None => Self::without_overlay(),
         }
     }
+
+    fn without_overlay() -> LayerMeans {
+        if Means::here().landlock == Landlock::None { Self::None } else { Self::Copy }
+    }
+}
+
+/// Tells whether an overlay of a tree can have its upper directory in `base`, and shows all of the tree.
+fn suits(base: &Path, root: &Path) -> bool {
+    // The kernel takes no upper directory that lies in what it covers, and devices are covered anew.
+    let is_beside = !base.starts_with(root) && !root.starts_with("/dev");
+    is_beside && hidden::owners_are_mapped(root) && mounts::derived_below(root).is_some()
 }
 
 /// Returns where upper directories may lie, the best first: an overlay takes none on another overlay,

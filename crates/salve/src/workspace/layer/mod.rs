@@ -18,6 +18,7 @@ mod change;
 mod enter;
 mod held;
 mod hidden;
+mod ignore;
 mod means;
 mod merge;
 mod mounts;
@@ -79,7 +80,7 @@ pub struct PrivateLayer {
 /// What a layer is made of.
 enum LayerGround {
     /// An overlay, whose upper directory this is.
-    Overlay { upper: PathBuf, work: PathBuf, throw_away: ThrowAway },
+    Overlay { upper: PathBuf, work: PathBuf, inner: Vec<OverlayMount>, throw_away: ThrowAway },
     /// A copy, and what was in it at first.
     Copy { shadow: Box<Shadow>, first: Box<WorkingTree> },
 }
@@ -166,15 +167,9 @@ impl Workspace {
         base: &Snapshot,
         means: &LayerMeans,
     ) -> Result<PrivateLayer, LayerError> {
-        match means {
-            // The kernel takes no upper directory that lies in what it covers.
-            LayerMeans::Overlay { base }
-                if !base.starts_with(&self.scanner.root)
-                    && hidden::owners_are_mapped(&self.scanner.root) =>
-            {
-                Ok(self.overlay_layer(base)?)
-            }
-            LayerMeans::Overlay { .. } | LayerMeans::Copy => Ok(self.copy_layer(base)?),
+        match means.on(&self.scanner.root) {
+            LayerMeans::Overlay { base } => Ok(self.overlay_layer(&base)?),
+            LayerMeans::Copy => Ok(self.copy_layer(base)?),
             LayerMeans::None => Err(LayerError::Unheld),
         }
     }
@@ -184,7 +179,10 @@ impl Workspace {
         let root = self.scanner.root.clone();
         let (upper, work) = overlay_dirs(scratch.dir(), &root, "tree")?;
         let throw_away = ThrowAway::lay(&scratch, base, &root)?;
-        let ground = LayerGround::Overlay { upper, work, throw_away };
+        let lay = |(at, place)| scratch.overlay(place, &format!("inner{at}"));
+        let inner = mounts::derived_below(&root).unwrap_or_default().into_iter();
+        let inner = inner.enumerate().map(lay).collect::<Result<_, _>>()?;
+        let ground = LayerGround::Overlay { upper, work, inner, throw_away };
         Ok(PrivateLayer { root, ground, scratch })
     }
 
@@ -207,6 +205,9 @@ impl Workspace {
     fn copy_tree(&self, shadow: &Shadow) -> Result<WorkingTree, WorkspaceError> {
         let scanner = self.copy_scanner(shadow);
         let mut tree = scanner.scan([])?;
+        while upper::open_closed(shadow.root(), tree.gaps.keys()) {
+            tree = scanner.scan([])?;
+        }
         let ignored = super::ignored::look(&scanner, &tree, []);
         tree.items.extend(ignored.tree.items);
         Ok(tree)
@@ -296,12 +297,13 @@ impl PrivateLayer {
     pub fn launch(&self, command: &LayerCommand) -> Result<LayerLaunch, WorkspaceError> {
         let mut plan = LayerPlan::of(command, &self.root);
         match &self.ground {
-            LayerGround::Overlay { upper, work, throw_away } => {
+            LayerGround::Overlay { upper, work, inner, throw_away } => {
                 let ThrowAway { caches, temporary } = throw_away.clone();
                 let [place, upper, work] =
                     [&self.root, upper, work].map(|path| path.clone().into_os_string());
                 let tree = Some(OverlayMount { place, upper, work });
-                plan.kind = PlanKind::Mounts(LayerMounts { caches, temporary, tree });
+                plan.kind =
+                    PlanKind::Mounts(LayerMounts { caches, temporary, tree, inner: inner.clone() });
                 self.scratch.ready(&plan, Vec::new())
             }
             LayerGround::Copy { shadow, .. } => {

@@ -4,6 +4,7 @@
 //! it, and a handle leads there all the same. Handles are named by `/proc/self/fd`, which also saves
 //! escaping paths in the options of an overlay.
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::io;
@@ -18,6 +19,7 @@ use rustix::fs::{Mode, OFlags, StatVfsMountFlags};
 use super::enter::LayerRefusal;
 use super::plan::{LayerMounts, LayerPlan, OverlayMount};
 use crate::sandbox::kept_mount_flags;
+use crate::workspace::scan::is_always_derived;
 
 /// The devices that programs need.
 const DEVICES: [&str; 6] = ["null", "zero", "full", "random", "urandom", "tty"];
@@ -52,6 +54,7 @@ pub(super) fn mount_all(plan: &LayerPlan, mounts: &LayerMounts) -> Result<(), La
         open(&mounted.place).map_err(LayerRefusal::of("opening the project"))
     };
     let below: Vec<_> = mounts.temporary.iter().map(open_below).collect::<Result<_, _>>()?;
+    let below_inner: Vec<_> = mounts.inner.iter().map(open_below).collect::<Result<_, _>>()?;
     let tree = mounts.tree.as_ref().map(|tree| Ok((tree, open_below(tree)?))).transpose()?;
     let writable: Vec<OpenedPlace> =
         plan.writable.iter().filter_map(|one| open(one).ok()).collect();
@@ -80,6 +83,9 @@ pub(super) fn mount_all(plan: &LayerPlan, mounts: &LayerMounts) -> Result<(), La
     }
     if let Some((tree, below)) = &tree {
         mount_overlay(tree, below)?;
+        for (one, below) in mounts.inner.iter().zip(&below_inner) {
+            mount_overlay(one, below)?;
+        }
         for place in writable.iter().filter(|place| place.place.starts_with(&below.place)) {
             bind(place)?;
         }
@@ -192,6 +198,19 @@ fn kept_flags(flags: StatVfsMountFlags) -> MsFlags {
     let is_lazy = all.intersects(MsFlags::MS_NOATIME | MsFlags::MS_RELATIME);
     // Saying nothing about times of access means to change them, which is refused.
     if is_lazy { all } else { all | MsFlags::MS_STRICTATIME }
+}
+
+/// Returns what else is mounted inside of a tree, if all of it is made by tools, such as the packages of
+/// a container in a volume of their own.
+///
+/// An overlay shows none of it: the kernel takes one file system for what lies below. What people write
+/// has to be copied then, since its change would be told by nobody.
+pub(super) fn derived_below(root: &Path) -> Option<BTreeSet<PathBuf>> {
+    let points = mount_points().ok()?;
+    let inner: BTreeSet<PathBuf> =
+        points.into_iter().filter(|point| point != root && point.starts_with(root)).collect();
+    let is_derived = |point: &PathBuf| point.strip_prefix(root).is_ok_and(is_always_derived);
+    inner.iter().all(is_derived).then_some(inner)
 }
 
 /// Returns where something is mounted, in the order of mounting.

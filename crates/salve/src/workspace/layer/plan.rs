@@ -40,6 +40,8 @@ pub(super) struct LayerMounts {
     /// The overlay of the tree, which may lie among temporary files; without one the tree is among what
     /// may be written to.
     pub(super) tree: Option<OverlayMount>,
+    /// Overlays of what else is mounted in the tree, which that of the tree does not show.
+    pub(super) inner: Vec<OverlayMount>,
 }
 
 /// One overlay.

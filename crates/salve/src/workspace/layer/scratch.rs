@@ -38,6 +38,17 @@ impl LayerScratch {
         self.place.dir()
     }
 
+    /// Makes the directories of an overlay of `place`.
+    pub(super) fn overlay(
+        &self,
+        place: PathBuf,
+        name: &str,
+    ) -> Result<OverlayMount, WorkspaceError> {
+        let (upper, work) = overlay_dirs(self.dir(), &place, name)?;
+        let [place, upper, work] = [place, upper, work].map(PathBuf::into_os_string);
+        Ok(OverlayMount { place, upper, work })
+    }
+
     /// Lets a command that only Landlock holds put its temporary files here; returns the variables that
     /// tell it so.
     pub(super) fn open_to(&self, plan: &mut LayerPlan) -> [(OsString, OsString); 3] {
@@ -94,11 +105,7 @@ impl ThrowAway {
         base: &Path,
         root: &Path,
     ) -> Result<Self, WorkspaceError> {
-        let lay = |place: PathBuf, name: String| {
-            let (upper, work) = overlay_dirs(scratch.dir(), &place, &name)?;
-            let [place, upper, work] = [place, upper, work].map(PathBuf::into_os_string);
-            Ok(OverlayMount { place, upper, work })
-        };
+        let lay = |place: PathBuf, name: String| scratch.overlay(place, &name);
         let temporary = super::temporary_places().into_iter().enumerate();
         let temporary = temporary.map(|(at, place)| lay(place, format!("temporary{at}")));
         let temporary = temporary.collect::<Result<_, WorkspaceError>>()?;

@@ -7,7 +7,7 @@ use std::process::{Command, Output};
 use proptest::prelude::*;
 
 use super::*;
-use crate::workspace::tests::{Place, gits_own, name};
+use crate::workspace::tests::{Place, git_in, gits_own, name};
 use crate::workspace::{Again, FileFate, Give};
 
 /// The variables by which this test program knows what to become.
@@ -183,6 +183,69 @@ fn a_patch_in_a_layer_is_its_change_and_leaves_the_tree_as_it_was() {
     }
 }
 
+#[test]
+fn a_pipe_in_a_files_place_is_no_change_and_no_check_waits_for_it() {
+    if !is_overlay() {
+        return;
+    }
+    let place = project();
+    let workspace = place.open();
+    let before = workspace.snapshot(name(1)).unwrap();
+    let layer = workspace.private_layer_by(&before, overlay()).unwrap();
+    run(&layer, "rm run.sh && mkfifo run.sh extra && echo more >> a.txt");
+    let change = workspace.layer_change(&before, &layer).unwrap();
+    let told: Vec<_> = change.measured.files.iter().map(|file| file.path.as_str()).collect();
+    assert_eq!(told, ["a.txt"]);
+    workspace.leave_out(&before, &layer).unwrap();
+    let seen = run(&layer, "cat run.sh; [ -e extra ] || tail -n 1 a.txt");
+    assert!(seen.ends_with("#!/bin/sh\nmore\n"), "{seen}");
+}
+
+#[test]
+fn what_takes_the_place_of_the_users_own_files_is_refused_and_named() {
+    for (work, named) in [
+        ("rm -r dir && echo x > dir", "dir/mine.txt"),
+        ("rm -r dir && ln -s new dir", "dir/mine.txt"),
+        ("rm draft.txt && mkdir draft.txt && echo x > draft.txt/x", "draft.txt"),
+        ("rm .env && mkdir .env && echo x > .env/x.md", ".env"),
+    ] {
+        let place = project();
+        place.write("dir/mine.txt", "mine\n");
+        place.write("draft.txt", "mine\n");
+        let workspace = place.open();
+        let before = workspace.snapshot(name(1)).unwrap();
+        let layer = workspace.private_layer_by(&before, overlay()).unwrap();
+        run(&layer, work);
+        let refused = workspace.layer_change(&before, &layer).unwrap_err().to_string();
+        assert!(refused.contains(named), "{work}: {refused}");
+    }
+}
+
+/// **Invariant:** What is brought in runs as nobody but who starts it, unless the user had said so.
+#[test]
+fn the_right_to_run_as_the_owner_comes_in_with_no_change() {
+    for means in [overlay(), &LayerMeans::Copy] {
+        let place = project();
+        let mode = |path: &str| {
+            let mode = fs::metadata(place.root().join(path)).unwrap().permissions().mode();
+            format!("{:o}", mode & 0o7777)
+        };
+        let own = place.root().join("own.sh");
+        fs::write(&own, "#!/bin/sh\n").unwrap();
+        fs::set_permissions(&own, fs::Permissions::from_mode(0o4755)).unwrap();
+        let workspace = place.open();
+        let before = workspace.snapshot(name(1)).unwrap();
+        let layer = workspace.private_layer_by(&before, means).unwrap();
+        run(
+            &layer,
+            "cp /bin/true tool && chmod 6755 tool run.sh && echo : >> own.sh && chmod 4755 own.sh",
+        );
+        let change = workspace.layer_change(&before, &layer).unwrap();
+        workspace.take_over(&before, &change.measured.after).unwrap();
+        assert_eq!([mode("tool"), mode("run.sh"), mode("own.sh")], ["755", "755", "4755"]);
+    }
+}
+
 /// **Invariant:** Whom a file belongs to, it still belongs to after a change of it.
 #[test]
 fn a_file_stays_its_owners_and_what_is_new_belongs_where_it_lies() {
@@ -213,6 +276,38 @@ fn a_file_stays_its_owners_and_what_is_new_belongs_where_it_lies() {
     assert_eq!([whose("dir/new"), whose("dir/new/c.txt")], [ours, ours]);
     workspace.take_back(&taken.before, &taken.after).unwrap();
     assert_eq!([whose("a.txt"), whose("dir/b.txt"), whose("run.sh")], [ours, ours, team]);
+}
+
+#[test]
+fn what_a_repository_inside_ignores_and_what_a_link_led_to_keep_nothing_from_being_told_apart() {
+    for means in [overlay(), &LayerMeans::Copy] {
+        let place = project();
+        place.write("real/r.txt", "r\n");
+        std::os::unix::fs::symlink("real", place.root().join("link")).unwrap();
+        fs::create_dir(place.root().join("inner")).unwrap();
+        place.git(&["init", "--quiet", "inner"]);
+        place.write("inner/.gitignore", "*.gen\n");
+        place.write("inner/a.txt", "a\n");
+        // What is committed is a submodule to the project's repository.
+        git_in(&place.root().join("inner"), &["add", "--all"]);
+        let commit = ["-c", "user.name=A", "-c", "user.email=a@example.com", "commit", "-qm", "a"];
+        git_in(&place.root().join("inner"), &commit);
+        place.commit_all();
+        let workspace = place.open();
+        let before = workspace.snapshot(name(1)).unwrap();
+        let layer = workspace.private_layer_by(&before, means).unwrap();
+        run(
+            &layer,
+            "echo b >> inner/a.txt && echo x > inner/x.gen && echo x > x.log && \
+             rm link && mkdir link && echo z > link/z.txt",
+        );
+        let change = workspace.layer_change(&before, &layer).unwrap();
+        let told: Vec<_> = change.measured.files.iter().map(|file| file.path.as_str()).collect();
+        assert_eq!(told, ["inner/a.txt", "link", "link/z.txt"], "{means:?}");
+        workspace.take_over(&before, &change.measured.after).unwrap();
+        assert!(!place.root().join("x.log").exists(), "{means:?}");
+        assert_eq!(fs::read_to_string(place.root().join("link/z.txt")).unwrap(), "z\n");
+    }
 }
 
 /// **Invariant:** What the user types meanwhile stays.

@@ -6,9 +6,9 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::fs::{self, Metadata};
+use std::fs::{self, Metadata, Permissions, ReadDir};
 use std::io;
-use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _};
+use std::os::unix::fs::{FileTypeExt as _, MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 use super::LayerGround;
@@ -16,6 +16,9 @@ use crate::workspace::tree::{Rel, WorkingTree};
 
 /// The attribute of a directory that hides what lies below it.
 const OPAQUE: &str = "user.overlay.opaque";
+
+/// The permissions of a directory that had been closed.
+const OPENED: u32 = 0o755;
 
 /// What was done in a layer, each path once.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -32,13 +35,34 @@ pub(super) struct UpperContent {
     pub(super) special: BTreeSet<Rel>,
 }
 
+/// Lists a directory, which its maker may have closed.
+fn entries(dir: &Path) -> io::Result<ReadDir> {
+    match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            fs::set_permissions(dir, Permissions::from_mode(OPENED))?;
+            fs::read_dir(dir)
+        }
+        other => other,
+    }
+}
+
+/// Opens the directories among paths below `root` that could not be read; tells whether there were any.
+pub(super) fn open_closed<'p>(root: &Path, unread: impl Iterator<Item = &'p Rel>) -> bool {
+    let open = |path: &Rel| {
+        let full = root.join(path);
+        let is_dir = fs::symlink_metadata(&full).is_ok_and(|meta| meta.is_dir());
+        is_dir && fs::set_permissions(full, Permissions::from_mode(OPENED)).is_ok()
+    };
+    unread.filter(|path| open(path)).count() > 0
+}
+
 impl UpperContent {
     /// Looks at an upper directory.
     pub(super) fn of_upper(upper: &Path) -> io::Result<Self> {
         let mut content = Self::default();
         let mut todo = vec![PathBuf::new()];
         while let Some(dir) = todo.pop() {
-            for entry in fs::read_dir(upper.join(&dir))? {
+            for entry in entries(&upper.join(&dir))? {
                 let entry = entry?;
                 let path = dir.join(entry.file_name());
                 content.take(upper, &path, &entry.metadata()?);
