@@ -123,6 +123,7 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("loop.tests", Bearing::Unset),
     ("loop.tests_timeout_ms", Bearing::Lower),
     ("loop.weakened_tests", Bearing::Earlier(&["refuse", "allow"])),
+    ("memory.patches", Bearing::Earlier(&["project", "user"])),
     ("memory.user", Bearing::None),
     ("notify.desktop", Bearing::None),
     ("notify.desktop_moments", Bearing::None),

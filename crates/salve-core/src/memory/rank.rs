@@ -6,10 +6,11 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::{
-    Confidence, Knowledge, Record, RecordStanding, RemedyWord, RememberedKind, RememberedRemedy,
-    TriedRemedy,
+    Confidence, Knowledge, Record, RecordStanding, RemedyTrial, RemedyWord, RememberedKind,
+    RememberedRemedy, TriedRemedy,
 };
-use crate::event::RemedyOrigin;
+use crate::event::{Proof, RemedyOrigin};
+use crate::scrub::Scrubbed;
 
 /// A known remedy with its place among the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,6 +26,9 @@ pub struct Ranked {
     pub confidence: Confidence,
     /// On whose word it is known.
     pub word: RemedyWord,
+    /// The project in which it was last seen to heal, where that is known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub healed_in: Option<Scrubbed>,
 }
 
 /// What memory says about one failure.
@@ -78,6 +82,10 @@ impl Choice {
 
 fn judge(tried: &TriedRemedy, origin: RemedyOrigin, now: Timestamp) -> Ranked {
     let record = tried.record;
+    let is_seen = |outcome: &&RemedyTrial| {
+        outcome.proof == Proof::Proven && !outcome.project.as_str().is_empty()
+    };
+    let healed_in = tried.outcomes.iter().rev().find(is_seen);
     Ranked {
         remedy: tried.remedy.clone(),
         origin,
@@ -85,6 +93,7 @@ fn judge(tried: &TriedRemedy, origin: RemedyOrigin, now: Timestamp) -> Ranked {
         standing: record.standing(),
         confidence: record.confidence(now),
         word: tried.word(),
+        healed_in: healed_in.map(|outcome| outcome.project.clone()),
     }
 }
 

@@ -261,6 +261,7 @@ pub(super) fn remedies<'p>(
     let sandbox = Sandbox::new(&config.settings.recovery.sandbox);
     let mut remedies = Remedies::new(root, policy, auto, sandbox, user);
     remedies.terms = EarningTerms::from(&config.settings.earned);
+    remedies.patches = config.settings.memory.patches;
     remedies
 }
 

@@ -426,6 +426,18 @@ impl From<&EarnedSettings> for salve_core::earned::EarningTerms {
 pub struct MemorySettings {
     /// Whether remedies from the user's other projects are used here, and those from here there
     pub user: bool,
+    /// Where patches that healed are used again: in the same project, or in all of the user's
+    pub patches: PatchReach,
+}
+
+/// Where patches that healed are used again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum PatchReach {
+    /// In the project that they were made in.
+    Project,
+    /// In all of the user's projects in which they fit.
+    User,
 }
 
 /// Secrets beyond those that Salve knows by itself.

@@ -42,7 +42,7 @@ fn offer(known: &Ranked, files: &[FileChange], by: Brought, scrubber: &Scrubber)
     let remedy = Remedy {
         kind: RemedyKind::Patch,
         origin: known.origin,
-        text: scrubber.scrub(&name("known patch", files)),
+        text: scrubber.scrub(&format!("{}{}", name("known patch", files), origin_words(known))),
         digest: Digest::of(&[b"patch", &patch]),
         undo: Undo::Snapshot,
         repeat: Repeat::Unsafe,
@@ -51,6 +51,22 @@ fn offer(known: &Ranked, files: &[FileChange], by: Brought, scrubber: &Scrubber)
     let confidence = (known.confidence.share() * 1_000.0).round() as u16;
     let what = RemedyWay::Patch(patch);
     Offer { candidate: Candidate { remedy, confidence }, judgement, what }
+}
+
+/// Says where a patch was learnt that this project has never seen heal.
+fn origin_words(known: &Ranked) -> String {
+    match (known.origin, &known.healed_in) {
+        (RemedyOrigin::User, Some(project)) => format!(" from the project {project}"),
+        (RemedyOrigin::User, None) => " from your own memory".to_owned(),
+        (
+            RemedyOrigin::Project
+            | RemedyOrigin::Playbook
+            | RemedyOrigin::Proposal
+            | RemedyOrigin::Builtin
+            | RemedyOrigin::Person,
+            _,
+        ) => String::new(),
+    }
 }
 
 /// Who brought the file of memory that a person may edit and share.

@@ -23,7 +23,7 @@ use salve_core::playbook::{Action, Diagnosis, Nature, Prescription};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::patches;
-use crate::config::PlaybookAuto;
+use crate::config::{PatchReach, PlaybookAuto};
 use crate::gate::WorkingDir;
 use crate::project::{Project, Worktree};
 use crate::sandbox::Sandbox;
@@ -128,6 +128,8 @@ pub struct Remedies<'a> {
     pub sandbox: Sandbox,
     /// How commands earn their approval.
     pub terms: EarningTerms,
+    /// Where patches that healed are used again.
+    pub patches: PatchReach,
     /// The user's own memory, where it is used and there is one.
     user: OnceCell<Option<Store>>,
     /// Where that is, or would be.
@@ -167,6 +169,7 @@ impl<'a> Remedies<'a> {
             playbook,
             sandbox,
             terms,
+            patches: PatchReach::User,
             user,
             user_dir,
             main,
@@ -208,7 +211,10 @@ impl<'a> Remedies<'a> {
     }
 
     /// Opens the user's own memory to tell it something, making it if there is none.
-    pub fn user_to_tell(&self) -> Option<Store> {
+    pub fn user_to_tell(&self, kind: RememberedKind) -> Option<Store> {
+        if kind == RememberedKind::Patch && self.patches == PatchReach::Project {
+            return None;
+        }
         // Without it, the project's own still serves.
         Store::open(&Project::of_user(self.user_dir.clone()?)).ok()
     }
@@ -259,12 +265,20 @@ impl<'a> Remedies<'a> {
         signature: Signature,
         scrubber: &Scrubber,
     ) -> Result<Vec<Offer>, StoreError> {
-        let known = self.recall(store, signature)?.remedies;
+        let mut known = self.recall(store, signature)?.remedies;
+        known.retain(|known| self.serves_here(known));
         let commands = known.iter().filter(|known| known.remedy.kind == RememberedKind::Command);
         let mut offers: Vec<Offer> =
             commands.filter_map(|known| self.offer_known(known, scrubber)).collect();
         offers.extend(patches::offers(project, &known, scrubber));
         Ok(offers)
+    }
+
+    /// Tells whether a remedy that memory knows is used in this project.
+    fn serves_here(&self, known: &Ranked) -> bool {
+        let is_from_elsewhere = known.origin == RemedyOrigin::User;
+        let stays_there = self.patches == PatchReach::Project;
+        !(is_from_elsewhere && stays_there && known.remedy.kind == RememberedKind::Patch)
     }
 
     fn offer_known(&self, known: &Ranked, scrubber: &Scrubber) -> Option<Offer> {

@@ -277,9 +277,34 @@ fn what_an_agent_changed_heals_the_next_project_without_one() {
     let other = Ward::new();
     let mut heal = other.command(&[]);
     heal.env("XDG_DATA_HOME", ward.project.home().join("data"));
-    Visit::of(&heal.output().unwrap()).expect(0, &["known patch of sum.txt", "healed", "proven"]);
+    let told = "known patch of sum.txt from the project project";
+    Visit::of(&heal.output().unwrap()).expect(0, &[told, "healed", "proven"]);
     assert_eq!(other.read("sum.txt"), "5");
     other.assert_users_work_is_intact();
+}
+
+#[test]
+fn a_patch_stays_in_its_project_where_the_settings_say_so() {
+    let ward = Ward::new().agent("printf 5 > sum.txt");
+    let beside = |own: &Ward, patches: &str| {
+        let mut heal = own.command(&[]);
+        heal.env("XDG_DATA_HOME", ward.project.home().join("data"));
+        heal.env("SALVE_MEMORY_PATCHES", patches);
+        Visit::of(&heal.output().unwrap())
+    };
+    // What was made under that word is told to no other project.
+    beside(&ward, "project").expect(0, &["proven"]);
+    beside(&Ward::new(), "user").expect(3, &["needs you"]);
+    ward.project.write("sum.txt", "4");
+    let again = beside(&ward, "project");
+    again.expect(0, &["known patch of sum.txt (memory.patch)", "proven"]);
+    // What other projects know is not used under it either.
+    ward.project.write("sum.txt", "4");
+    beside(&ward, "user").expect(0, &["proven"]);
+    let other = Ward::new();
+    beside(&other, "project").expect(3, &["needs you"]);
+    assert_eq!(other.read("sum.txt"), "4");
+    beside(&other, "user").expect(0, &["from the project project", "proven"]);
 }
 
 #[test]
@@ -332,7 +357,7 @@ fn a_patch_from_another_project_that_makes_new_files_is_asked_about() {
     let mut heal = other.command(&[]);
     heal.env("XDG_DATA_HOME", ward.project.home().join("data"));
     let visit = Visit::of(&heal.output().unwrap());
-    visit.expect(3, &["`known patch of made.txt` may not run without a person's word"]);
+    visit.expect(3, &["`known patch of made.txt from the project project` may not run without"]);
     assert!(!other.project.dir().join("made.txt").exists());
 }
 

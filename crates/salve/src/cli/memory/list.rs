@@ -202,7 +202,7 @@ pub(super) struct Tally<'a>(pub(super) &'a Ranked);
 
 impl fmt::Display for Tally<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Ranked { remedy, origin, record, standing, confidence, word: _ } = self.0;
+        let Ranked { remedy, origin, record, standing, confidence, word: _, healed_in } = self.0;
         let origin = match origin {
             RemedyOrigin::Project => "this project",
             RemedyOrigin::User => "your own memory",
@@ -212,6 +212,9 @@ impl fmt::Display for Tally<'_> {
             RemedyOrigin::Person => "a person",
         };
         write!(f, "({}, {origin}, ", remedy.kind)?;
+        if let (RemedyOrigin::User, Some(project)) = (self.0.origin, healed_in) {
+            write!(f, "from {project}, ")?;
+        }
         match standing {
             RecordStanding::Untried => write!(f, "not tried yet)"),
             RecordStanding::Works | RecordStanding::Undecided | RecordStanding::Failed => {

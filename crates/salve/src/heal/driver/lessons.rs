@@ -51,7 +51,7 @@ fn learn(
     // Across projects only what healed is worth knowing; what failed may be this one's doing. What
     // the playbook prescribed it prescribes there too, where a look at that project allows it.
     let is_for_all = proof == Proof::Proven && origin != Some(RemedyOrigin::Playbook);
-    let user = is_for_all.then(|| base.remedies.user_to_tell()).flatten();
+    let user = is_for_all.then(|| base.remedies.user_to_tell(kind)).flatten();
     // All worktrees of a repository know what one of them learnt.
     let others: Vec<_> = [user, base.remedies.main_to_tell()].into_iter().flatten().collect();
     base.writer.learn(incident.id(), &lesson, base.project.home(), &others)?;
