@@ -21,6 +21,14 @@ const DIRECTORIES: &[(&str, SealedPath)] = &[
     (".opencode", SealedPath::Agent),
     (".cursor", SealedPath::Agent),
     (".windsurf", SealedPath::Agent),
+    (".continue", SealedPath::Agent),
+    (".roo", SealedPath::Agent),
+    (".kiro", SealedPath::Agent),
+    (".qwen", SealedPath::Agent),
+    (".junie", SealedPath::Agent),
+    (".amazonq", SealedPath::Agent),
+    (".idea", SealedPath::Editor),
+    (".vs", SealedPath::Editor),
     (".devcontainer", SealedPath::Editor),
     (".zed", SealedPath::Editor),
 ];
@@ -32,7 +40,13 @@ const FILES: &[(&str, SealedPath)] = &[
     (".mcp.json", SealedPath::Agent),
     ("opencode.json", SealedPath::Agent),
     ("opencode.jsonc", SealedPath::Agent),
+    (".aider.conf.yml", SealedPath::Agent),
+    ("crush.json", SealedPath::Agent),
+    (".crush.json", SealedPath::Agent),
 ];
+
+/// How the names of files end by which an editor opens several directories with tasks of their own.
+const WORKSPACE_END: &[u8] = b".code-workspace";
 
 /// Files in an editor's directory that name commands; the others, such as word lists, do not.
 const EDITOR_FILES: &[(&str, &str)] = &[
@@ -78,7 +92,7 @@ impl SealedPath {
                 is(part, dir) && next.is_some_and(|next| is(next, file))
             };
             let file = FILES.iter().find(|(name, _)| next.is_none() && is(part, name));
-            if next.is_none() && is(part, EDITORS_DIRECTORY) {
+            if next.is_none() && (is(part, EDITORS_DIRECTORY) || ends_with(part, WORKSPACE_END)) {
                 return Some(Self::Editor);
             }
             match directory.or(file) {
@@ -124,6 +138,11 @@ fn is(part: &[u8], name: &str) -> bool {
     part.eq_ignore_ascii_case(name.as_bytes())
 }
 
+fn ends_with(part: &[u8], end: &[u8]) -> bool {
+    let from = part.len().checked_sub(end.len());
+    from.and_then(|from| part.get(from..)).is_some_and(|found| found.eq_ignore_ascii_case(end))
+}
+
 fn starts_with(part: &[u8], name: &str) -> bool {
     part.get(..name.len()).is_some_and(|begin| is(begin, name))
 }
@@ -153,6 +172,13 @@ mod tests {
             (".vscode/tasks.json", Some(Editor)),
             ("web/.vscode", Some(Editor)),
             (".vscode/words.txt", None),
+            ("web/shop.code-workspace", Some(Editor)),
+            ("shop.code-workspace/notes.md", None),
+            (".idea/runConfigurations/Shop.xml", Some(Editor)),
+            (".roo/mcp.json", Some(Agent)),
+            (".aider.conf.yml", Some(Agent)),
+            ("sub/Crush.json", Some(Agent)),
+            ("docs/kiro.md", None),
             ("src/salve.toml.rs", None),
             ("salve.toml/readme", None),
             ("src/.dev-crash.rs", None),

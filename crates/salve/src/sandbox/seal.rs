@@ -249,15 +249,22 @@ fn sealed_below(root: &Path) -> Vec<PathBuf> {
             let below = path.strip_prefix(root).unwrap_or(&path);
             // Of a directory it counts whether all that lies in it is sealed.
             let any = if is_dir { below.join("any") } else { below.to_path_buf() };
-            if SealedPath::of(any.as_os_str().as_encoded_bytes()).is_some() {
-                // What lies in the root is sealed already.
-                found.extend((depth > 0 && is_there(&path)).then_some(path));
+            if let Some(whose) = SealedPath::of(any.as_os_str().as_encoded_bytes()) {
+                // What has a whole name in the root is sealed already.
+                let is_named = || is_at_root(below.as_os_str().as_encoded_bytes());
+                let is_new = depth > 0 || (whose == SealedPath::Editor && !is_named());
+                found.extend((is_new && is_there(&path)).then_some(path));
             } else if is_dir && depth < DEEPEST && !DERIVED.iter().any(|other| name == *other) {
                 open.push((path, depth + 1));
             }
         }
     }
     found
+}
+
+/// Tells whether a path is one of those in a project's root that are sealed by their whole names.
+fn is_at_root(path: &[u8]) -> bool {
+    SealedPath::at_root().any(|name| name.as_bytes() == path)
 }
 
 /// Finds where in the project a directory was moved to, as far as is looked.

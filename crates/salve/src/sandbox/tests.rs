@@ -148,6 +148,39 @@ fn a_sealed_path_that_is_a_link_is_sealed_with_what_it_leads_to() {
     assert!(!at("salve.json").exists());
 }
 
+/// Ways to change what is sealed.
+const SEAL_BREAKS: [&str; 29] = [
+    "echo new > .salve/salve.db",
+    "rm -rf .salve",
+    "mv .salve s && mkdir .salve",
+    "touch .salve/x",
+    "echo new > .git/config",
+    "mv .git/config c",
+    "mv .git g",
+    "cp /etc/hostname x && mv x .git/config",
+    "rm salve.toml",
+    "echo new >> salve.toml",
+    "mount --bind /tmp .salve",
+    "umount .salve",
+    "ln -f .git/config l && echo new > l",
+    "echo ../evil > .git/commondir",
+    "mkdir -p .git/hooks",
+    "echo x > .git/HEAD",
+    "mkdir -p .git/refs/heads && echo x > .git/refs/heads/main",
+    "echo x > .git/index",
+    "echo x > .git/config.worktree",
+    "mkdir -p .git/info && echo x > .git/info/attributes",
+    "chmod 777 .git/config",
+    "echo x > sub/.git/config",
+    "echo x > sub/.git/commondir",
+    "mv sub/.git g",
+    "mv sub s && mkdir -p sub/.git && echo new > sub/.git/config",
+    "mv deep d && mkdir -p deep/web/.vscode && echo new > deep/web/.vscode/tasks.json",
+    "echo new > deep/web/.vscode/tasks.json",
+    "echo new > shop.code-workspace",
+    "git submodule status; echo x > .git/commondir",
+];
+
 /// **Invariant:** What makes git run programs, and modes, owners and times elsewhere, are out of a
 /// command's reach.
 #[test]
@@ -164,39 +197,10 @@ fn what_is_sealed_is_not_changed_by_any_way() {
         "salve.toml",
         "sub/.git/config",
         "deep/web/.vscode/tasks.json",
+        "shop.code-workspace",
     ];
     files.iter().for_each(|name| fs::write(at(name), "old").unwrap());
-    let ways = [
-        "echo new > .salve/salve.db",
-        "rm -rf .salve",
-        "mv .salve s && mkdir .salve",
-        "touch .salve/x",
-        "echo new > .git/config",
-        "mv .git/config c",
-        "mv .git g",
-        "cp /etc/hostname x && mv x .git/config",
-        "rm salve.toml",
-        "echo new >> salve.toml",
-        "mount --bind /tmp .salve",
-        "umount .salve",
-        "ln -f .git/config l && echo new > l",
-        "echo ../evil > .git/commondir",
-        "mkdir -p .git/hooks",
-        "echo x > .git/HEAD",
-        "mkdir -p .git/refs/heads && echo x > .git/refs/heads/main",
-        "echo x > .git/index",
-        "echo x > .git/config.worktree",
-        "mkdir -p .git/info && echo x > .git/info/attributes",
-        "chmod 777 .git/config",
-        "echo x > sub/.git/config",
-        "echo x > sub/.git/commondir",
-        "mv sub/.git g",
-        "mv sub s && mkdir -p sub/.git && echo new > sub/.git/config",
-        "mv deep d && mkdir -p deep/web/.vscode && echo new > deep/web/.vscode/tasks.json",
-        "echo new > deep/web/.vscode/tasks.json",
-        "git submodule status; echo x > .git/commondir",
-    ];
-    for way in ways {
+    for way in SEAL_BREAKS {
         let (exit, output) = stage.run(way);
         assert_ne!(exit, ProcessExit::Code(0), "{way}: {output}");
         for name in files {
