@@ -28,7 +28,7 @@ const FILES: u64 = 6;
 const SHARED: [&str; 7] = ["first", "two", "three", "four", "five", "six", "last"];
 
 /// What an agent does, by its luck: the script, in which `sum.txt` has to say 5.
-const AGENTS: [&str; 8] = [
+const AGENTS: [&str; 11] = [
     "printf 5 > sum.txt; sed -i 's/^last$/LAST/' shared.txt",
     "printf 5 > sum.txt; echo agent >> made.txt; sleep 0.05; sed -i 's/^last$/LAST/' shared.txt",
     "printf 6 > sum.txt; sed -i 's/^last$/LAST/' shared.txt; rm -f own-*.txt",
@@ -36,6 +36,9 @@ const AGENTS: [&str; 8] = [
     "echo nothing",
     "for n in $(seq 12); do echo $n > many$n.txt; done; printf 5 > sum.txt",
     "printf 5 > sum.txt; sed -i 's/^first.*/AGENT/' shared.txt",
+    "mkdir -p old; mv own-3.txt own-4.txt own-5.txt new old; printf 5 > sum.txt",
+    "rm -f own-0.txt; mkfifo own-0.txt; chmod a-rwx new; printf 5 > sum.txt",
+    "rm -rf own-4.txt; mkdir own-4.txt; echo y > own-4.txt/y; printf 5 > sum.txt",
     "i=0; while [ $i -lt 20 ]; do echo $i >> slow.txt; i=$((i + 1)); sleep 0.02; done; printf 5 > sum.txt",
 ];
 
@@ -77,8 +80,8 @@ struct RoundCounts {
 struct Round {
     salve: PathBuf,
     dir: PathBuf,
-    /// What each file of the user's must hold.
-    own: BTreeMap<String, String>,
+    /// What each file of the user's must hold; nothing if they deleted it.
+    own: BTreeMap<String, Option<String>>,
     /// The first line of the shared file.
     first: String,
 }
@@ -87,7 +90,7 @@ impl Round {
     fn new(salve: &Path, dir: &Path, luck: &mut Luck) -> Result<Self, Box<dyn std::error::Error>> {
         let project = dir.join("project");
         fs::create_dir_all(&project)?;
-        let own = (0..FILES).map(|n| (format!("own-{n}.txt"), format!("{n}\n"))).collect();
+        let own = (0..FILES).map(|n| (format!("own-{n}.txt"), Some(format!("{n}\n")))).collect();
         let agent = AGENTS[usize::try_from(luck.below(AGENTS.len() as u64))?];
         fs::write(dir.join("agent.sh"), format!("cat > /dev/null; {agent}\n"))?;
         fs::write(
@@ -99,7 +102,7 @@ impl Round {
         let first = SHARED[0].to_owned();
         let made = Self { salve: salve.to_path_buf(), dir: dir.to_path_buf(), own, first };
         for (path, text) in &made.own {
-            fs::write(made.path(path), text)?;
+            fs::write(made.path(path), text.as_deref().unwrap_or_default())?;
         }
         // Half of the user's files are not committed.
         for args in [
@@ -182,10 +185,14 @@ impl Round {
             1 => format!("new/{number}.txt"),
             _ => format!("own-{}.txt", luck.below(FILES)),
         };
-        let text = self.own.entry(name.clone()).or_default();
+        let path = self.path(&name);
+        if kind == 2 {
+            self.own.insert(name, None);
+            return gone_is_fine(fs::remove_file(path));
+        }
+        let text = self.own.entry(name.clone()).or_default().get_or_insert_default();
         text.push_str(&format!("edit {number}\n"));
         let text = text.clone();
-        let path = self.path(&name);
         fs::create_dir_all(path.parent().unwrap_or(&path))?;
         match luck.below(2) {
             0 => fs::write(path, text),
@@ -196,7 +203,7 @@ impl Round {
     /// Looks whether all that the user wrote is there.
     fn judge(&self, after: &str) -> ChaosResult {
         for (name, want) in &self.own {
-            let found = fs::read_to_string(self.path(name)).unwrap_or_default();
+            let found = fs::read_to_string(self.path(name)).ok();
             if found != *want {
                 let dir = self.dir.display();
                 return Err(
@@ -210,6 +217,13 @@ impl Round {
             return Err(format!("{dir}: after {after}, the shared file is {shared:?}").into());
         }
         Ok(())
+    }
+}
+
+fn gone_is_fine(result: io::Result<()>) -> io::Result<()> {
+    match result {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        other => other,
     }
 }
 
