@@ -109,8 +109,8 @@ pub fn measure(
         Ok(Some(change))
     };
     match measured() {
-        Ok(Some(LayerChange { measured, sealed, discarded, .. })) => {
-            let notes = [sealed_words(&sealed), discarded_words(&discarded)];
+        Ok(Some(LayerChange { measured, sealed, discarded, unkept, .. })) => {
+            let notes = [sealed_words(&sealed), discarded_words(&discarded), unkept_words(&unkept)];
             let notes = notes.into_iter().flatten().collect();
             let (tree, files) = (measured.after.tree(), measured.files);
             let left = StateLeft { tree, files, notes };
@@ -192,6 +192,16 @@ pub fn sealed_words(paths: &[String]) -> Option<String> {
 fn discarded_words(paths: &[String]) -> Option<String> {
     (!paths.is_empty()).then(|| {
         format!("the agent threw away what you have not committed in {}: left out", some(paths))
+    })
+}
+
+/// Says which files of an agent cannot be brought in.
+fn unkept_words(paths: &[String]) -> Option<String> {
+    (!paths.is_empty()).then(|| {
+        format!(
+            "the agent also wrote {}, too large to be kept or closed to reading: left out",
+            some(paths)
+        )
     })
 }
 

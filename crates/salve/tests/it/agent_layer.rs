@@ -1,6 +1,7 @@
 //! Agents work on a private layer: only their measured, proven change reaches the tree, and nothing of
 //! the user's is lost meanwhile.
 
+use std::os::unix::fs::MetadataExt as _;
 use std::process::{Child, Command, Stdio};
 
 use crate::bench::Bench;
@@ -210,7 +211,12 @@ fn among_mounts(ward: &Ward, mounts: &str) -> Option<Visit> {
     let heal = ward.command(&[]);
     let script = format!("{mounts} && exec \"$@\"");
     let mut unshare = Command::new("unshare");
-    unshare.args(["-m", "sh", "-c", &script, "sh"]).arg(heal.get_program()).args(heal.get_args());
+    let is_root = std::fs::metadata("/proc/self").unwrap().uid() == 0;
+    // Else as in a container without root.
+    unshare
+        .args([if is_root { "-m" } else { "-Urm" }, "sh", "-c", &script, "sh"])
+        .arg(heal.get_program())
+        .args(heal.get_args());
     unshare.current_dir(ward.project.dir()).stdin(Stdio::null()).env_clear();
     unshare.envs(heal.get_envs().filter_map(|(name, value)| Some((name, value?))));
     let output = unshare.output().ok()?;

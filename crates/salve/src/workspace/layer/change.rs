@@ -36,6 +36,9 @@ pub struct LayerChange {
     /// What it threw away of the user's work that is not committed, as `git stash` does; it is left
     /// out.
     pub discarded: Vec<String>,
+    /// Files that it made or changed and that cannot be kept: too large, or closed to reading. They are
+    /// left out as well.
+    pub unkept: Vec<String>,
     /// How many files it made that tools make again: caches, build output, installed packages. They
     /// are left out too.
     pub derived: usize,
@@ -130,11 +133,18 @@ impl Workspace {
         let derived =
             content.written.iter().filter(|path| sorter.part(path) == UpperPathKind::Derived);
         let derived = derived.count();
-        let after = self.keep_from(&upper, after)?;
+        let mut unkept = leave_unkept(&before.tree, &mut after.tree);
+        let mut after = self.keep_from(&upper, after)?;
+        let more = leave_unkept(&before.tree, &mut after.tree);
+        if !more.is_empty() {
+            // All together were too much.
+            unkept.extend(more);
+            after = self.keep_from(&upper, after)?;
+        }
         let files = self.compare(before, &after)?;
         let ignored = compare_ignored(self, before, &after)?;
         let measured = Measured { change: measure::total(&files), files, ignored, after };
-        Ok(LayerChange { measured, sealed, discarded, derived })
+        Ok(LayerChange { measured, sealed, discarded, unkept, derived })
     }
 
     fn upper_content(&self, ground: &LayerGround) -> Result<UpperContent, WorkspaceError> {
@@ -176,24 +186,26 @@ impl Workspace {
         let linked = linked_from_sealed(&self.scanner.root);
         let sorter = Sorter { before, ignored, linked, place };
         let kept = self.load(before.name.at(Moment::InLayer))?;
-        let is_as_before = |path: &Rel| {
-            let is_there = content.written.contains(path) || content.gone.contains(path);
-            is_there
-                && kept.as_ref().is_some_and(|kept| {
-                    kept.tree.items.contains_key(path)
-                        && kept.tree.items.get(path) == before.tree.items.get(path)
-                        || kept.ignored.tree.items.contains_key(path)
-                            && kept.ignored.tree.items.get(path)
-                                == before.ignored.tree.items.get(path)
-                })
+        let is_as_before = |path: &Rel, kept: &Snapshot| {
+            let ignored = (&kept.ignored.tree.items, &before.ignored.tree.items);
+            let is_ignored =
+                ignored.0.contains_key(path) && ignored.0.get(path) == ignored.1.get(path);
+            let is_seen = sorter.part(path) == UpperPathKind::Seen;
+            is_ignored || is_seen && is_left_out(path, &content, [&before.tree, &kept.tree])
+        };
+        let is_new = |path: &Rel| {
+            let trees = [&before.tree, &before.ignored.tree];
+            !trees.iter().any(|tree| tree.items.contains_key(path) || tree.gaps.contains_key(path))
         };
         let is_out = |path: &&Rel| match sorter.part(path) {
             UpperPathKind::Sealed | UpperPathKind::Derived => true,
             // No change can carry it, and a check that opens a pipe would wait for ever.
             _ if content.special.contains(*path) => true,
-            // What was thrown away is put back by showing what lies below.
+            // What was thrown away is put back by showing what lies below, if something does.
             UpperPathKind::Seen | UpperPathKind::Ignored => {
-                is_as_before(path) && matches!(layer.ground, LayerGround::Overlay { .. })
+                let shows_below = matches!(layer.ground, LayerGround::Overlay { .. });
+                let is_as_before = kept.as_ref().is_some_and(|kept| is_as_before(path, kept));
+                is_as_before && (shows_below || is_new(path))
             }
         };
         for path in content.touched().filter(is_out) {
@@ -222,6 +234,32 @@ fn drop_foreign_rights(
         }
     }
     Ok(())
+}
+
+/// Takes back out of a change what cannot be kept, and therefore not be brought in; returns the files.
+fn leave_unkept(before: &WorkingTree, after: &mut WorkingTree) -> Vec<String> {
+    let paths = after.gaps.keys().chain(before.gaps.keys());
+    let differs = |path: &&Rel| {
+        let is_same_item = before.items.get(*path) == after.items.get(*path);
+        !is_same_item || before.gaps.get(*path) != after.gaps.get(*path)
+    };
+    let unkept: BTreeSet<Rel> = paths.filter(differs).cloned().collect();
+    for path in &unkept {
+        after.items.remove(path);
+        after.gaps.remove(path);
+        after.items.extend(before.items.get(path).map(|item| (path.clone(), *item)));
+        after.gaps.extend(before.gaps.get(path).map(|gap| (path.clone(), *gap)));
+    }
+    unkept.iter().map(|path| show(path)).collect()
+}
+
+/// Tells whether what was done to a path is no part of the change that is kept.
+fn is_left_out(path: &Rel, content: &UpperContent, [before, kept]: [&WorkingTree; 2]) -> bool {
+    let is_same = kept.items.get(path) == before.items.get(path)
+        && kept.gaps.get(path) == before.gaps.get(path);
+    // A directory that was taken away is in neither.
+    let is_kept = kept.items.contains_key(path) || kept.gaps.contains_key(path);
+    is_same && (is_kept || content.written.contains(path))
 }
 
 /// Tells whether a file has no place in a tree: what is above it is a file, or it is a directory.

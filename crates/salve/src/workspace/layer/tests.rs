@@ -221,6 +221,39 @@ fn what_takes_the_place_of_the_users_own_files_is_refused_and_named() {
     }
 }
 
+#[test]
+fn what_is_too_large_to_be_kept_is_left_out_and_keeps_nothing_else_from_being_brought_in() {
+    for means in [overlay(), &LayerMeans::Copy] {
+        let place = project();
+        let large = |path: &str| {
+            let file = fs::File::create(place.root().join(path)).unwrap();
+            file.set_len(40 << 20).unwrap();
+        };
+        large("rows.bin");
+        let workspace = place.open();
+        let before = workspace.snapshot(name(1)).unwrap();
+        let layer = workspace.private_layer_by(&before, means).unwrap();
+        let is_there = place.root().join("rows.bin").exists();
+        run(
+            &layer,
+            "truncate -s 41M core.1; echo x >> rows.bin; echo more >> dir/b.txt; rm -r dir/deep",
+        );
+        let change = workspace.layer_change(&before, &layer).unwrap();
+        assert_eq!(change.unkept, ["core.1", "rows.bin"], "{means:?}");
+        assert_eq!(
+            (change.measured.change.files, change.measured.change.lines),
+            (Some(2), Some(2))
+        );
+        workspace.leave_out(&before, &layer).unwrap();
+        run(&layer, "[ ! -e core.1 ] && [ ! -e dir/deep ] && grep -q more dir/b.txt");
+        workspace.take_over(&before, &change.measured.after).unwrap();
+        assert_eq!(fs::read_to_string(place.root().join("dir/b.txt")).unwrap(), "b\nmore\n");
+        assert!(!place.root().join("core.1").exists() && !place.root().join("dir/deep").exists());
+        let meta = fs::metadata(place.root().join("rows.bin")).unwrap();
+        assert_eq!((meta.len(), is_there), (40 << 20, true), "{means:?}");
+    }
+}
+
 /// **Invariant:** What is brought in runs as nobody but who starts it, unless the user had said so.
 #[test]
 fn the_right_to_run_as_the_owner_comes_in_with_no_change() {
