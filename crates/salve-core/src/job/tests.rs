@@ -536,10 +536,10 @@ fn the_figures_of_the_spec_are_folded_from_the_entries() {
     assert_eq!(
         lines,
         [
-            "p.task.step.duration_seconds:0.01|ms".to_owned(),
+            "p.task.step.duration_seconds:10|ms".to_owned(),
             format!("p.task.self_heal.attempts_total:1|c{tags}"),
             "p.task.step.idle_timeout_total:1|c".to_owned(),
-            "p.task.step.duration_seconds:0.01|ms".to_owned(),
+            "p.task.step.duration_seconds:10|ms".to_owned(),
             format!("p.task.self_heal.recovered_total:1|c{tags}"),
         ]
     );
