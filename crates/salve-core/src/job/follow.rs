@@ -38,6 +38,7 @@ impl Job {
             strategy: HealStrategy::None,
             called_off: false,
             recovery: None,
+            cancelled: false,
         })
     }
 
@@ -147,6 +148,8 @@ impl Job {
             return Err(NotTaken::Unexpected);
         }
         self.steps.stamps.driven_by(by.process());
+        // A worker that claimed it just before it was called off does not take that back.
+        self.cancelled &= by.person_in_history().is_none();
         let has_failed = matches!(self.steps.standing(), StepsStanding::Ended(_));
         // One that cannot pass by itself may have been mended where it is.
         let is_tried_again = has_failed && self.ending.as_ref().is_some_and(|end| end.retryable);
@@ -289,9 +292,10 @@ impl Job {
         };
         let name = orders_as(by, general)?;
         if general != PersonOrder::Retry {
-            return self.steps.ordered(&name, general);
+            return self.ordered_in_general(&name, general);
         }
         let step = self.ordered_step(order)?;
+        self.cancelled = false;
         self.steps.try_afresh();
         let at_work = self.steps.is_at_work();
         self.ending = None;
@@ -309,6 +313,35 @@ impl Job {
             self.apply_resume_from();
         }
         Ok(())
+    }
+
+    /// Takes an order that is about the job as a whole.
+    fn ordered_in_general(&mut self, name: &Scrubbed, order: PersonOrder) -> EntryTaken {
+        match order {
+            PersonOrder::Abort => {
+                let waits_for_worker = match self.steps.standing() {
+                    StepsStanding::Stopped => true,
+                    StepsStanding::Ended(_) => self.ending.as_ref().is_some_and(|e| e.retryable),
+                    StepsStanding::Running
+                    | StepsStanding::Parked { .. }
+                    | StepsStanding::Waits { .. } => false,
+                };
+                if !waits_for_worker || self.cancelled {
+                    self.steps.ordered(name, order)?;
+                }
+                self.cancelled = true;
+                Ok(())
+            }
+            PersonOrder::Resume if self.cancelled => {
+                self.cancelled = false;
+                Ok(())
+            }
+            PersonOrder::Pause
+            | PersonOrder::Resume
+            | PersonOrder::Escalate
+            | PersonOrder::Skip
+            | PersonOrder::Retry => self.steps.ordered(name, order),
+        }
     }
 
     /// Returns the step that an order is about, if it can be followed.

@@ -61,6 +61,8 @@ pub struct Job {
     called_off: bool,
     /// What a person last ordered about a step.
     recovery: Option<RecoveryRequest>,
+    /// Whether a person called it off and nobody has taken that back: no worker goes on with it.
+    cancelled: bool,
 }
 
 /// An attempt at a step that failed.

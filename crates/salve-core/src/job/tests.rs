@@ -302,6 +302,45 @@ fn a_cancel_wins_and_a_pause_holds() {
     assert_eq!(of.step(&agent), Err(NotTaken::NotTheirs));
 }
 
+/// **Invariant:** No worker takes back that a person called a job off.
+#[test]
+fn a_job_that_was_called_off_stays_so_until_a_person_says_otherwise() {
+    let failed = |of: &mut Job| {
+        let why = LoopEnd::Failed { reason: text("no luck") };
+        go(of, &[JobTurn::Ended { why, retryable: true }]);
+    };
+    let given_back = |of: &mut Job| go(of, &[JobTurn::Stopped {}]);
+    for prepare in [&failed as &dyn Fn(&mut Job), &given_back, &begin] {
+        let mut of = fresh(1);
+        prepare(&mut of);
+        assert_eq!(orders(&mut of, JobOrder::Cancel), Ok(()));
+        assert_eq!(orders(&mut of, JobOrder::Cancel), Err(NotTaken::Unexpected), "it is already");
+        assert_ne!(job_state(&of).retryable, Some(true));
+        for how in [WorkEnd::Ended, WorkEnd::Stopped, WorkEnd::Killed] {
+            assert_eq!(claim_end(&of, how, time(99)), ClaimEnd::Withdrawn);
+        }
+        // One that had claimed it before.
+        go(&mut of, &[JobTurn::Resumed {}]);
+        assert!(of.is_cancelled());
+        let mut resumed = of.clone();
+        let by_ada = Entry { by: ada(), ..entry(98, JobTurn::Resumed {}) };
+        assert_eq!(resumed.step(&by_ada), Ok(()));
+        assert!(!resumed.is_cancelled());
+        assert_eq!(orders(&mut of, JobOrder::Resume), Ok(()));
+        assert!(!of.is_cancelled());
+        assert_eq!(claim_end(&of, WorkEnd::Stopped, time(99)), ClaimEnd::Back);
+    }
+}
+
+#[test]
+fn what_was_ordered_as_the_work_ended_is_done_by_the_next_worker() {
+    let mut of = fresh(1);
+    let why = LoopEnd::Failed { reason: text("no luck") };
+    go(&mut of, &[JobTurn::Ended { why, retryable: true }]);
+    assert_eq!(orders(&mut of, JobOrder::RetryStep), Ok(()));
+    assert_eq!(claim_end(&of, WorkEnd::Ended, time(99)), ClaimEnd::Back);
+}
+
 #[test]
 fn a_failed_replay_ends_it_and_a_parked_step_goes_on_in_time() {
     let mut of = fresh(1);

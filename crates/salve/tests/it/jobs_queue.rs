@@ -100,6 +100,68 @@ fn what_may_pass_is_tried_again_and_then_lies_with_the_dead_until_a_person_reque
     assert_eq!(status(&works, &id), "", "what was called off was never run");
 }
 
+/// Submits a job that fails until it is mended, and has it fail once; it waits for an hour then.
+fn failed_once(works: &Works) -> String {
+    let mended = works.out().join("mended");
+    let step = format!("{}; test -e '{}' || exit 3", works.trace("x"), mended.display());
+    works.project.write("salve.toml", "[job]\nqueue_backoff_seconds = 3600\n");
+    let id = submit(works, &["echo 1 >> a.txt", &step]);
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!((status(works, &id).as_str(), works.traces().len()), ("failed", 3));
+    fs::write(mended, "").unwrap();
+    id
+}
+
+#[test]
+fn a_persons_word_ends_the_wait_for_the_next_try() {
+    for order in [&["control", "RUN", "retry_step"][..], &["jobs", "requeue", "RUN"]] {
+        let works = Works::new();
+        let id = failed_once(&works);
+        let words: Vec<&str> = order.iter().map(|w| if *w == "RUN" { &id } else { *w }).collect();
+        let visit = works.salve(&words);
+        assert_eq!(visit.code, Some(0), "{}", visit.said);
+        assert!(!visit.said.contains("salve resume"), "it is in the queue: {}", visit.said);
+        assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+        assert_eq!(status(&works, &id), "completed", "{order:?}");
+        let left = fs::read_to_string(works.workspace_of(&id).join("a.txt")).unwrap();
+        assert_eq!(left, "one\n1\n", "the first step ran once");
+    }
+}
+
+/// **Invariant:** What a person called off is run by nobody before a person takes that back.
+#[test]
+fn a_job_that_is_called_off_between_two_tries_is_not_tried_again() {
+    let works = Works::new();
+    let id = failed_once(&works);
+    let visit = works.salve(&["control", &id, "cancel"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(works.salve(&["control", &id, "cancel"]).code, Some(1), "it is already");
+    assert!(!works.salve(&["jobs"]).said.contains("queued"));
+    let shown = works.salve(&["show", &id]).said;
+    assert!(shown.contains(&format!("salve jobs requeue {id}")), "{shown}");
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!(works.traces().len(), 3, "nobody ran it");
+    let visit = works.salve(&["jobs", "requeue", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!(status(&works, &id), "completed");
+}
+
+#[test]
+fn a_job_that_a_worker_gave_back_can_be_called_off() {
+    let works = Works::new();
+    let id = submit(&works, &["echo 1 >> a.txt", &gated(&works, "x")]);
+    let mut worker = works.start(&["worker"]);
+    wait_for("the second step", || works.traces().len() == 1);
+    kill_process(pid(&worker), Signal::TERM).unwrap();
+    assert_eq!(worker.wait().unwrap().code(), Some(0));
+    open_gate(&works);
+    let visit = works.salve(&["control", &id, "cancel"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!((status(&works, &id).as_str(), works.traces().len()), ("stopped", 1));
+}
+
 #[test]
 fn a_killed_workers_job_is_taken_over_from_its_last_checkpoint() {
     let works = Works::new();
