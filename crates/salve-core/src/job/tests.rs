@@ -207,6 +207,25 @@ fn what_cannot_pass_is_tried_once() {
 }
 
 #[test]
+fn what_an_attempt_met_in_the_leftovers_of_another_is_tried_in_a_fresh_workspace_first() {
+    for class in [DeterministicContract, DeterministicRepo] {
+        let mut of = fresh(1);
+        assert_eq!(fails(&mut of, TransientRuntime, 1, "a"), HealStrategy::SoftReset);
+        assert_eq!(fails(&mut of, class, 2, "a"), HealStrategy::HardReset);
+        assert_eq!(of.failures()[1].failure.class, class);
+        resets(&mut of, ResetCause::Controller);
+        assert_eq!(fails(&mut of, class, 2, "a"), HealStrategy::None, "it is the step's own");
+    }
+    // Nothing was left behind.
+    let mut of = fresh(1);
+    begin(&mut of);
+    let failure = StepFailure { changed: Vec::new(), ..failure(TransientRuntime, 1, "a") };
+    let strategy = HealStrategy::SoftReset;
+    end(&mut of, AttemptEnd::Failed { failure: Box::new(failure), strategy });
+    assert_eq!(fails(&mut of, DeterministicContract, 2, "a"), HealStrategy::None);
+}
+
+#[test]
 fn another_step_or_another_end_of_its_process_is_another_failure() {
     let mut of = fresh(2);
     assert_eq!(fails(&mut of, TransientRuntime, 1, "a"), HealStrategy::SoftReset);

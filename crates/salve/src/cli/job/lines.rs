@@ -268,6 +268,10 @@ fn ordered(of: &Job, order: JobOrder, by: &str) -> String {
 fn next_in_words(class: FailureClass, strategy: HealStrategy) -> &'static str {
     match (strategy, class) {
         (HealStrategy::SoftReset, _) => "it may pass: the step is run again as things are",
+        (
+            HealStrategy::HardReset,
+            FailureClass::DeterministicContract | FailureClass::DeterministicRepo,
+        ) => "the attempt before may have left it: the step is run again in a fresh workspace",
         (HealStrategy::HardReset, _) => "no progress: the step is run again in a fresh workspace",
         (HealStrategy::QueueRetry, _) => "no attempt is left",
         (HealStrategy::OperatorRequest, _) => "a rule or a permission forbids it",
