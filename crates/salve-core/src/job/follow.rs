@@ -34,6 +34,7 @@ impl Job {
             checkpoints: Vec::new(),
             resets: 0,
             pending: None,
+            undone: None,
             ending: None,
             strategy: HealStrategy::None,
             called_off: false,
@@ -161,10 +162,9 @@ impl Job {
         };
         self.ending = None;
         self.called_off = false;
-        let due = self.steps.position.at_step().zip(cause).filter(|_| self.pending.is_none());
-        if let Some((step, cause)) = due {
-            self.pending = Some(PendingReset { step, cause });
-        }
+        let due = self.steps.position.at_step().zip(cause);
+        let due = due.map(|(step, cause)| PendingReset { step, cause });
+        self.pending = self.pending.or(self.undone.take()).or(due);
         self.apply_resume_from();
         Ok(())
     }
@@ -234,11 +234,10 @@ impl Job {
 
     fn reset_ended(&mut self, step: u32, end: &ResetEnd) -> EntryTaken {
         self.due(step)?;
-        if self.pending.is_none() {
-            return Err(NotTaken::Unexpected);
-        }
+        let Some(pending) = self.pending else { return Err(NotTaken::Unexpected) };
         self.pending = None;
         if let ResetEnd::Failed { reason } = end {
+            self.undone = Some(pending);
             let why = LoopEnd::Failed { reason: reason.clone() };
             self.ending = Some(JobEnding { why, retryable: false });
         }
@@ -295,7 +294,7 @@ impl Job {
             return self.ordered_in_general(&name, general);
         }
         let step = self.ordered_step(order)?;
-        self.cancelled = false;
+        (self.cancelled, self.undone) = (false, None);
         self.steps.try_afresh();
         let at_work = self.steps.is_at_work();
         self.ending = None;

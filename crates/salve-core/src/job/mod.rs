@@ -53,6 +53,8 @@ pub struct Job {
     resets: u32,
     /// The reset that has to be done before the next attempt.
     pending: Option<PendingReset>,
+    /// The reset that failed: what was to be set back is still there when the job goes on.
+    undone: Option<PendingReset>,
     /// How it is to end, once that is settled.
     ending: Option<JobEnding>,
     /// What is done about the last failed attempt.

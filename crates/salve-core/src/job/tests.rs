@@ -371,7 +371,15 @@ fn a_failed_replay_ends_it_and_a_parked_step_goes_on_in_time() {
     orders(&mut of, JobOrder::HardResetStep).unwrap();
     let end = ResetEnd::Failed { reason: text("step-0000.patch was altered") };
     go(&mut of, &[JobTurn::ResetEnded { step: 0, end }]);
-    let JobMove::End(JobEnding { retryable: false, .. }) = of.next(time(999)) else { panic!() };
+    let JobMove::End(JobEnding { why, retryable: false }) = of.next(time(999)) else { panic!() };
+    // What was to be set back is still there; a person may want it as it is.
+    go(&mut of, &[JobTurn::Ended { why, retryable: false }]);
+    let mut as_it_is = of.clone();
+    orders(&mut as_it_is, JobOrder::RetryStep).unwrap();
+    assert!(matches!(as_it_is.next(time(999)), JobMove::Attempt { .. }));
+    go(&mut of, &[JobTurn::Resumed {}]);
+    resets(&mut of, ResetCause::Operator);
+    done(&mut of);
 }
 
 /// Returns every way in which the attempt that is due may go on.

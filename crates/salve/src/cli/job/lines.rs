@@ -230,7 +230,11 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
             news("set back", text)
         }
         JobTurn::ResetEnded { end: ResetEnd::Failed { reason }, .. } => {
-            let text = format!("{reason}\nthe workspace and all files of the job were kept");
+            let text = format!(
+                "{reason}\nthe workspace and all files of the job were kept; to run the step in it as \
+                 it is: salve control {} retry_step",
+                of.id().short()
+            );
             vec![TerminalLine::new(Grade::Grave, "replay", text)]
         }
         JobTurn::Asked { reason } => {
