@@ -215,7 +215,7 @@ fn remove(runs: &[String], out: &Output) -> Result<Exit, CliError> {
 /// Returns how a job stands, for people; `row` is how it stands in the queue, if it is there.
 fn standing_word(job: &Job, state: &JobState, row: Option<QueueState>) -> &'static str {
     match row {
-        Some(QueueState::Queued) => "queued",
+        Some(QueueState::Queued) if state.status != JobStatus::Completed => "queued",
         Some(_) | None if is_interrupted(job, state) => "interrupted",
         Some(_) | None => state.status.as_str(),
     }
