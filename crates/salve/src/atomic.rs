@@ -130,6 +130,56 @@ pub fn write_with(
     done().map_err(|error| WriteError::new(path, error))
 }
 
+/// A file that is written along with others.
+#[derive(Clone, Copy, Debug)]
+pub struct FileText<'t> {
+    pub path: &'t Path,
+    pub bytes: &'t [u8],
+}
+
+/// Writes files that mean something together only, and waits for the disk once for all of them.
+///
+/// They take their names first and are brought to the disk at the same time: on a busy disk one wait
+/// costs as much as two. A killed process leaves each of them whole or not there. A power cut that
+/// comes before this returned may leave a name without its text, so whoever reads such a file knows it
+/// by a hash that is written afterwards.
+pub fn write_together(files: &[FileText<'_>]) -> Result<(), WriteError> {
+    let mut placed = Vec::new();
+    for one in files {
+        let place = || -> io::Result<PlacedFile<'_>> {
+            let parent = Parent::of(one.path)?;
+            let fill = |file: &mut dyn Write| file.write_all(one.bytes);
+            let temporary = Temporary::filled(&parent, WriteSync::Later, fill)?;
+            let file = temporary.file.try_clone()?;
+            temporary.replace()?;
+            Ok(PlacedFile { path: one.path, parent, file })
+        };
+        placed.push(place().map_err(|error| WriteError::new(one.path, error))?);
+    }
+    std::thread::scope(|scope| {
+        let syncing: Vec<_> = placed.iter().map(|one| scope.spawn(|| one.sync())).collect();
+        let lost = |_| io::Error::other("the thread that synced it is gone");
+        placed.iter().zip(syncing).try_for_each(|(one, thread)| {
+            let synced = thread.join().map_err(lost).flatten();
+            synced.map_err(|error| WriteError::new(one.path, error))
+        })
+    })
+}
+
+/// A file that has its name and is not known to be on the disk.
+struct PlacedFile<'p> {
+    path: &'p Path,
+    parent: Parent<'p>,
+    file: File,
+}
+
+impl PlacedFile<'_> {
+    fn sync(&self) -> io::Result<()> {
+        self.file.sync_all()?;
+        files::sync(self.parent.handle())
+    }
+}
+
 /// Makes the file at `path` unless there is one, which is then left alone.
 pub fn write_new(path: &Path, bytes: impl AsRef<[u8]>) -> Result<FileMade, WriteError> {
     let done = || {
@@ -159,6 +209,7 @@ enum WriteSync {
 struct Temporary<'p> {
     parent: &'p Parent<'p>,
     name: OsString,
+    file: File,
     is_in_place: bool,
 }
 
@@ -176,16 +227,17 @@ impl<'p> Temporary<'p> {
             OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let mode = Mode::from_raw_mode(NEW_FILE_MODE);
         let file = File::from(rustix::fs::openat(parent.handle(), &name, flags, mode)?);
-        let temporary = Self { parent, name, is_in_place: false };
+        let temporary = Self { parent, name, file, is_in_place: false };
         let old = parent.look().ok();
         if let Some(old) = old.filter(|old| FileType::from_raw_mode(old.st_mode).is_file()) {
-            rustix::fs::fchmod(&file, Mode::from_raw_mode(old.st_mode))?;
+            rustix::fs::fchmod(&temporary.file, Mode::from_raw_mode(old.st_mode))?;
         }
-        let mut buffer = io::BufWriter::new(file);
+        let mut buffer = io::BufWriter::new(&temporary.file);
         fill(&mut buffer)?;
-        let file = buffer.into_inner().map_err(io::IntoInnerError::into_error)?;
+        buffer.flush()?;
+        drop(buffer);
         if sync == WriteSync::Now {
-            file.sync_all()?;
+            temporary.file.sync_all()?;
         }
         Ok(temporary)
     }
@@ -257,6 +309,20 @@ mod tests {
         fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
         write(&path, "two").unwrap();
         assert_eq!((fs::read_to_string(&path).unwrap().as_str(), mode(&path)), ("two", 0o640));
+    }
+
+    #[test]
+    fn files_that_belong_together_are_all_there_or_it_is_said_which_is_not() {
+        let dir = tempfile::tempdir().unwrap();
+        let (one, two) = (dir.path().join("one"), dir.path().join("sub/two"));
+        let both = [FileText { path: &one, bytes: b"1" }, FileText { path: &two, bytes: b"2" }];
+        let error = write_together(&both).unwrap_err().to_string();
+        assert!(error.contains("sub/two"), "{error}");
+        fs::create_dir(dir.path().join("sub")).unwrap();
+        write_together(&both).unwrap();
+        let read = |path: &Path| fs::read_to_string(path).unwrap();
+        assert_eq!((read(&one).as_str(), read(&two).as_str()), ("1", "2"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2, "no litter");
     }
 
     #[test]

@@ -34,10 +34,12 @@ impl Job {
             checkpoints: Vec::new(),
             resets: 0,
             pending: None,
+            undone: None,
             ending: None,
             strategy: HealStrategy::None,
             called_off: false,
             recovery: None,
+            cancelled: false,
         })
     }
 
@@ -147,6 +149,8 @@ impl Job {
             return Err(NotTaken::Unexpected);
         }
         self.steps.stamps.driven_by(by.process());
+        // A worker that claimed it just before it was called off does not take that back.
+        self.cancelled &= by.person_in_history().is_none();
         let has_failed = matches!(self.steps.standing(), StepsStanding::Ended(_));
         // One that cannot pass by itself may have been mended where it is.
         let is_tried_again = has_failed && self.ending.as_ref().is_some_and(|end| end.retryable);
@@ -158,10 +162,9 @@ impl Job {
         };
         self.ending = None;
         self.called_off = false;
-        let due = self.steps.position.at_step().zip(cause).filter(|_| self.pending.is_none());
-        if let Some((step, cause)) = due {
-            self.pending = Some(PendingReset { step, cause });
-        }
+        let due = self.steps.position.at_step().zip(cause);
+        let due = due.map(|(step, cause)| PendingReset { step, cause });
+        self.pending = self.pending.or(self.undone.take()).or(due);
         self.apply_resume_from();
         Ok(())
     }
@@ -231,11 +234,10 @@ impl Job {
 
     fn reset_ended(&mut self, step: u32, end: &ResetEnd) -> EntryTaken {
         self.due(step)?;
-        if self.pending.is_none() {
-            return Err(NotTaken::Unexpected);
-        }
+        let Some(pending) = self.pending else { return Err(NotTaken::Unexpected) };
         self.pending = None;
         if let ResetEnd::Failed { reason } = end {
+            self.undone = Some(pending);
             let why = LoopEnd::Failed { reason: reason.clone() };
             self.ending = Some(JobEnding { why, retryable: false });
         }
@@ -289,9 +291,10 @@ impl Job {
         };
         let name = orders_as(by, general)?;
         if general != PersonOrder::Retry {
-            return self.steps.ordered(&name, general);
+            return self.ordered_in_general(&name, general);
         }
         let step = self.ordered_step(order)?;
+        (self.cancelled, self.undone) = (false, None);
         self.steps.try_afresh();
         let at_work = self.steps.is_at_work();
         self.ending = None;
@@ -309,6 +312,35 @@ impl Job {
             self.apply_resume_from();
         }
         Ok(())
+    }
+
+    /// Takes an order that is about the job as a whole.
+    fn ordered_in_general(&mut self, name: &Scrubbed, order: PersonOrder) -> EntryTaken {
+        match order {
+            PersonOrder::Abort => {
+                let waits_for_worker = match self.steps.standing() {
+                    StepsStanding::Stopped => true,
+                    StepsStanding::Ended(_) => self.ending.as_ref().is_some_and(|e| e.retryable),
+                    StepsStanding::Running
+                    | StepsStanding::Parked { .. }
+                    | StepsStanding::Waits { .. } => false,
+                };
+                if !waits_for_worker || self.cancelled {
+                    self.steps.ordered(name, order)?;
+                }
+                self.cancelled = true;
+                Ok(())
+            }
+            PersonOrder::Resume if self.cancelled => {
+                self.cancelled = false;
+                Ok(())
+            }
+            PersonOrder::Pause
+            | PersonOrder::Resume
+            | PersonOrder::Escalate
+            | PersonOrder::Skip
+            | PersonOrder::Retry => self.steps.ordered(name, order),
+        }
     }
 
     /// Returns the step that an order is about, if it can be followed.

@@ -77,6 +77,7 @@ impl Job {
     /// |---|---|---|
     /// | may pass | soft reset | queue retry |
     /// | the same failure left the same tree, as often as it may | hard reset, as often as the job may be | queue retry |
+    /// | contract, repo, in what an attempt left that might have passed | hard reset, as often as the job may be | none |
     /// | contract, repo | none: it fails at once | none |
     /// | policy | a person is asked | a person is asked |
     pub fn decide(&self, failure: &StepFailure) -> (FailureClass, HealStrategy) {
@@ -100,12 +101,26 @@ impl Job {
             FailureClass::TransientRuntime | FailureClass::StuckNoProgress => {
                 HealStrategy::QueueRetry
             }
+            FailureClass::DeterministicContract | FailureClass::DeterministicRepo
+                if is_left && self.resets < self.terms.resets && self.met_leftovers() =>
+            {
+                HealStrategy::HardReset
+            }
             FailureClass::DeterministicContract | FailureClass::DeterministicRepo => {
                 HealStrategy::None
             }
             FailureClass::DeterministicPolicy => HealStrategy::OperatorRequest,
         };
         (class, strategy)
+    }
+
+    /// Returns whether the last attempt ran in files that the one before had left half done. What it
+    /// met there (`mkdir: File exists`, a directory that is cloned already) says nothing about the
+    /// step itself.
+    fn met_leftovers(&self) -> bool {
+        self.failures.last().is_some_and(|before| {
+            before.strategy == HealStrategy::SoftReset && !before.failure.changed.is_empty()
+        })
     }
 
     /// Returns what was tried and did not help, one line each, without repeating itself.

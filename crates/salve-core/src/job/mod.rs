@@ -53,6 +53,8 @@ pub struct Job {
     resets: u32,
     /// The reset that has to be done before the next attempt.
     pending: Option<PendingReset>,
+    /// The reset that failed: what was to be set back is still there when the job goes on.
+    undone: Option<PendingReset>,
     /// How it is to end, once that is settled.
     ending: Option<JobEnding>,
     /// What is done about the last failed attempt.
@@ -61,6 +63,8 @@ pub struct Job {
     called_off: bool,
     /// What a person last ordered about a step.
     recovery: Option<RecoveryRequest>,
+    /// Whether a person called it off and nobody has taken that back: no worker goes on with it.
+    cancelled: bool,
 }
 
 /// An attempt at a step that failed.

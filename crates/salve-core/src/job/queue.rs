@@ -209,11 +209,17 @@ impl QueuedJob {
         false
     }
 
-    /// Lets it be tried afresh, on a person's word; one that is queued or held stays as it is.
+    /// Lets it be tried afresh, on a person's word, which no wait outlasts; one that is held, or that
+    /// any worker may have by now, stays as it is.
     pub fn requeue(&mut self, now_ms: i64) -> bool {
         match self.state {
-            QueueState::Queued | QueueState::Claimed => false,
-            QueueState::Waiting | QueueState::Done | QueueState::Dead | QueueState::Withdrawn => {
+            QueueState::Claimed => false,
+            QueueState::Queued if self.free_at_ms.is_some_and(|at| at <= now_ms) => false,
+            QueueState::Queued
+            | QueueState::Waiting
+            | QueueState::Done
+            | QueueState::Dead
+            | QueueState::Withdrawn => {
                 (self.state, self.tries, self.losses) = (QueueState::Queued, 0, 0);
                 (self.reason, self.free_at_ms) = (None, Some(now_ms));
                 true
@@ -252,6 +258,8 @@ pub fn claim_end(of: &Job, how: WorkEnd, now: jiff::Timestamp) -> ClaimEnd {
     };
     match (of.standing(), how) {
         (StepsStanding::Ended(LoopEnd::Completed), _) => ClaimEnd::Done,
+        // However it ended: a person's word outlasts the worker.
+        _ if of.is_cancelled() => ClaimEnd::Withdrawn,
         (StepsStanding::Ended(LoopEnd::Failed { reason }), _) => failed(reason),
         (StepsStanding::Ended(LoopEnd::Limit(_) | LoopEnd::Stuck), _) => {
             ClaimEnd::Dead(Scrubbed::literal("a limit of the job was reached"))
@@ -266,6 +274,8 @@ pub fn claim_end(of: &Job, how: WorkEnd, now: jiff::Timestamp) -> ClaimEnd {
         (StepsStanding::Stopped, WorkEnd::Ended) => ClaimEnd::Withdrawn,
         (StepsStanding::Running, WorkEnd::Ended) => match of.steps().paused_by() {
             Some(_) => ClaimEnd::Waiting(Scrubbed::literal("the job is paused")),
+            // It was ordered just as the work on it ended.
+            None if of.is_ordered() => ClaimEnd::Back,
             // Something kept it from being run at all.
             None => ClaimEnd::Retry(Scrubbed::literal("the job could not be run")),
         },
@@ -311,6 +321,18 @@ mod tests {
         assert_eq!((of.state, of.reason.clone()), (QueueState::Dead, Some(why())));
         assert!(of.requeue(2_000) && !of.requeue(2_000));
         assert_eq!((of.tries, of.free_at_ms), (0, Some(2_000)));
+    }
+
+    #[test]
+    fn a_persons_word_ends_the_wait_of_one_that_is_queued() {
+        for end in [ClaimEnd::Retry(why()), ClaimEnd::Later(1_000)] {
+            let mut of = job();
+            of.claim(why(), 10, 0);
+            of.finish(end, 0);
+            assert!(of.free_at_ms > Some(50) && of.requeue(50), "{of:?}");
+            assert_eq!((of.state, of.tries, of.free_at_ms), (QueueState::Queued, 0, Some(50)));
+            assert!(!of.requeue(50), "any worker may have it by now");
+        }
     }
 
     #[test]

@@ -162,7 +162,10 @@ pub fn job_state(of: &Job) -> JobState {
         steps: of.terms().steps.len(),
         resets: of.resets(),
         reason,
-        retryable: of.ending().filter(|_| is_over).map(|ending| ending.retryable),
+        retryable: of
+            .ending()
+            .filter(|_| is_over)
+            .map(|ending| ending.retryable && !of.is_cancelled()),
         resumes_at,
         since: of.stamps().since(),
         spent: of.steps().spent(),

@@ -207,6 +207,25 @@ fn what_cannot_pass_is_tried_once() {
 }
 
 #[test]
+fn what_an_attempt_met_in_the_leftovers_of_another_is_tried_in_a_fresh_workspace_first() {
+    for class in [DeterministicContract, DeterministicRepo] {
+        let mut of = fresh(1);
+        assert_eq!(fails(&mut of, TransientRuntime, 1, "a"), HealStrategy::SoftReset);
+        assert_eq!(fails(&mut of, class, 2, "a"), HealStrategy::HardReset);
+        assert_eq!(of.failures()[1].failure.class, class);
+        resets(&mut of, ResetCause::Controller);
+        assert_eq!(fails(&mut of, class, 2, "a"), HealStrategy::None, "it is the step's own");
+    }
+    // Nothing was left behind.
+    let mut of = fresh(1);
+    begin(&mut of);
+    let failure = StepFailure { changed: Vec::new(), ..failure(TransientRuntime, 1, "a") };
+    let strategy = HealStrategy::SoftReset;
+    end(&mut of, AttemptEnd::Failed { failure: Box::new(failure), strategy });
+    assert_eq!(fails(&mut of, DeterministicContract, 2, "a"), HealStrategy::None);
+}
+
+#[test]
 fn another_step_or_another_end_of_its_process_is_another_failure() {
     let mut of = fresh(2);
     assert_eq!(fails(&mut of, TransientRuntime, 1, "a"), HealStrategy::SoftReset);
@@ -302,6 +321,45 @@ fn a_cancel_wins_and_a_pause_holds() {
     assert_eq!(of.step(&agent), Err(NotTaken::NotTheirs));
 }
 
+/// **Invariant:** No worker takes back that a person called a job off.
+#[test]
+fn a_job_that_was_called_off_stays_so_until_a_person_says_otherwise() {
+    let failed = |of: &mut Job| {
+        let why = LoopEnd::Failed { reason: text("no luck") };
+        go(of, &[JobTurn::Ended { why, retryable: true }]);
+    };
+    let given_back = |of: &mut Job| go(of, &[JobTurn::Stopped {}]);
+    for prepare in [&failed as &dyn Fn(&mut Job), &given_back, &begin] {
+        let mut of = fresh(1);
+        prepare(&mut of);
+        assert_eq!(orders(&mut of, JobOrder::Cancel), Ok(()));
+        assert_eq!(orders(&mut of, JobOrder::Cancel), Err(NotTaken::Unexpected), "it is already");
+        assert_ne!(job_state(&of).retryable, Some(true));
+        for how in [WorkEnd::Ended, WorkEnd::Stopped, WorkEnd::Killed] {
+            assert_eq!(claim_end(&of, how, time(99)), ClaimEnd::Withdrawn);
+        }
+        // One that had claimed it before.
+        go(&mut of, &[JobTurn::Resumed {}]);
+        assert!(of.is_cancelled());
+        let mut resumed = of.clone();
+        let by_ada = Entry { by: ada(), ..entry(98, JobTurn::Resumed {}) };
+        assert_eq!(resumed.step(&by_ada), Ok(()));
+        assert!(!resumed.is_cancelled());
+        assert_eq!(orders(&mut of, JobOrder::Resume), Ok(()));
+        assert!(!of.is_cancelled());
+        assert_eq!(claim_end(&of, WorkEnd::Stopped, time(99)), ClaimEnd::Back);
+    }
+}
+
+#[test]
+fn what_was_ordered_as_the_work_ended_is_done_by_the_next_worker() {
+    let mut of = fresh(1);
+    let why = LoopEnd::Failed { reason: text("no luck") };
+    go(&mut of, &[JobTurn::Ended { why, retryable: true }]);
+    assert_eq!(orders(&mut of, JobOrder::RetryStep), Ok(()));
+    assert_eq!(claim_end(&of, WorkEnd::Ended, time(99)), ClaimEnd::Back);
+}
+
 #[test]
 fn a_failed_replay_ends_it_and_a_parked_step_goes_on_in_time() {
     let mut of = fresh(1);
@@ -313,7 +371,15 @@ fn a_failed_replay_ends_it_and_a_parked_step_goes_on_in_time() {
     orders(&mut of, JobOrder::HardResetStep).unwrap();
     let end = ResetEnd::Failed { reason: text("step-0000.patch was altered") };
     go(&mut of, &[JobTurn::ResetEnded { step: 0, end }]);
-    let JobMove::End(JobEnding { retryable: false, .. }) = of.next(time(999)) else { panic!() };
+    let JobMove::End(JobEnding { why, retryable: false }) = of.next(time(999)) else { panic!() };
+    // What was to be set back is still there; a person may want it as it is.
+    go(&mut of, &[JobTurn::Ended { why, retryable: false }]);
+    let mut as_it_is = of.clone();
+    orders(&mut as_it_is, JobOrder::RetryStep).unwrap();
+    assert!(matches!(as_it_is.next(time(999)), JobMove::Attempt { .. }));
+    go(&mut of, &[JobTurn::Resumed {}]);
+    resets(&mut of, ResetCause::Operator);
+    done(&mut of);
 }
 
 /// Returns every way in which the attempt that is due may go on.
@@ -536,10 +602,10 @@ fn the_figures_of_the_spec_are_folded_from_the_entries() {
     assert_eq!(
         lines,
         [
-            "p.task.step.duration_seconds:0.01|ms".to_owned(),
+            "p.task.step.duration_seconds:10|ms".to_owned(),
             format!("p.task.self_heal.attempts_total:1|c{tags}"),
             "p.task.step.idle_timeout_total:1|c".to_owned(),
-            "p.task.step.duration_seconds:0.01|ms".to_owned(),
+            "p.task.step.duration_seconds:10|ms".to_owned(),
             format!("p.task.self_heal.recovered_total:1|c{tags}"),
         ]
     );

@@ -82,6 +82,16 @@ impl Job {
         self.called_off || self.steps.is_called_off()
     }
 
+    /// Returns whether a person called it off and nobody has taken that back since.
+    pub fn is_cancelled(&self) -> bool {
+        self.cancelled
+    }
+
+    /// Returns whether a person ordered something about a step that is still to be done.
+    pub fn is_ordered(&self) -> bool {
+        self.recovery.as_ref().is_some_and(|request| !request.honored)
+    }
+
     /// Returns whether a step is at work, as far as the journal says.
     pub fn is_at_work(&self) -> bool {
         self.steps.is_at_work()

@@ -293,12 +293,19 @@ fn one(name: MetricName, tags: MetricTags) -> Metric {
 }
 
 /// Returns a figure as StatsD takes it, with the tags that its common dialects know.
+///
+/// A timer goes out in milliseconds whatever its name says: every server reads `ms` so, and those that
+/// tell seconds divide by a thousand.
 pub fn statsd_line(prefix: &str, metric: &Metric) -> String {
-    let kind = if metric.name.is_timer() { "ms" } else { "c" };
-    let mut line = format!("{prefix}.{}:{}|{kind}", metric.name.as_str(), metric.value);
+    let mut line = format!("{prefix}.{}:", metric.name.as_str());
+    // Writing to a string does not fail.
+    let _ = if metric.name.is_timer() {
+        write!(line, "{}|ms", (metric.value * 1e3).round())
+    } else {
+        write!(line, "{}|c", metric.value)
+    };
     for (at, (tag, value)) in metric.tags.pairs().into_iter().enumerate() {
         let before = if at == 0 { "|#" } else { "," };
-        // Writing to a string does not fail.
         let _ = write!(line, "{before}{tag}:{value}");
     }
     line

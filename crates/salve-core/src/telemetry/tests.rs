@@ -85,7 +85,7 @@ fn every_incident_is_counted_by_subject_class_and_outcome() {
         [
             format!("p.incident.opened_total:1|c|#subject:check,class:{}", class.as_str()),
             "p.incident.ended_total:1|c|#subject:check,outcome:recovered".to_owned(),
-            "p.incident.duration_seconds:3|ms|#subject:check,outcome:recovered".to_owned(),
+            "p.incident.duration_seconds:3000|ms|#subject:check,outcome:recovered".to_owned(),
         ]
     );
 }

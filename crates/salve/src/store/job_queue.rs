@@ -39,7 +39,8 @@ pub trait JobQueue {
     /// Returns all jobs that stand so, oldest first; all there are, if nothing is said.
     fn queued(&self, state: Option<QueueState>) -> Result<Vec<QueuedJob>, StoreError>;
 
-    /// Lets a job that nobody works on be tried afresh; tells whether there was one.
+    /// Lets a job that nobody works on be tried afresh and at once, whatever it waits for; tells
+    /// whether there was one.
     fn requeue(&self, job: JobId) -> Result<bool, StoreError>;
 
     /// Calls a job off that no worker has; tells whether there was one.

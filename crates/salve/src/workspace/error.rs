@@ -6,7 +6,9 @@ use std::path::PathBuf;
 use crate::project::ProjectError;
 
 /// What git and the system say of a full disk.
-const FULL: [&str; 2] = ["No space left on device", "Out of diskspace"];
+///
+/// Git does not say why it could not write a file of the working tree.
+const FULL: [&str; 3] = ["No space left on device", "Out of diskspace", "unable to write"];
 
 /// Why the working tree could not be looked at or kept.
 #[derive(Debug, thiserror::Error)]
@@ -31,6 +33,12 @@ pub enum WorkspaceError {
     NoCommit {
         /// What was named.
         name: String,
+    },
+    /// A directory is a repository of its own, of which nothing can be kept.
+    #[error("{dir}/ is a git repository without a commit, of which nothing can be kept")]
+    Unborn {
+        /// The directory.
+        dir: String,
     },
     /// Git said something that cannot be understood.
     #[error("`git {command}` said something unexpected: {said}")]
@@ -64,6 +72,11 @@ pub enum WorkspaceError {
     Project(#[from] ProjectError),
 }
 
+/// Tells whether git, or the system, says that the disk is full.
+pub(super) fn is_full(said: &str) -> bool {
+    FULL.iter().any(|words| said.contains(words))
+}
+
 impl WorkspaceError {
     pub(super) fn io(path: impl Into<PathBuf>) -> impl FnOnce(io::Error) -> Self {
         let path = path.into();
@@ -76,9 +89,10 @@ impl WorkspaceError {
             Self::NoGit { .. } => {
                 "install git; Salve keeps the state before a repair with it".to_owned()
             }
-            Self::Git { said, .. } if FULL.iter().any(|words| said.contains(words)) => {
+            Self::Git { said, .. } if is_full(said) => {
                 "free some disk space, then try again".to_owned()
             }
+            Self::Unborn { dir } => format!("commit something in {dir}/, or remove {dir}/.git"),
             Self::NoCommit { .. } => "`git branch --all` lists what there is".to_owned(),
             Self::Git { .. } | Self::Strange { .. } => {
                 "run `git status` in the project and mend what it complains about".to_owned()

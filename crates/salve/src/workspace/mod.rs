@@ -34,6 +34,7 @@ mod scan;
 mod scratch_dir;
 mod shadow;
 mod step_place;
+mod step_replay;
 mod step_store;
 mod store;
 #[cfg(test)]
@@ -62,9 +63,8 @@ pub use name::{Moment, Name};
 pub use patch::{PatchError, Patches};
 pub use plan::Again;
 pub use shadow::{Confined, Shadow};
-pub use step_store::{
-    ChangedPath, ReplayError, ReplayStep, ResultBase, StartFrom, StepDiff, StepStore,
-};
+pub use step_replay::{ReplayError, ReplayStep};
+pub use step_store::{ChangedPath, ResultBase, SeenTree, StartFrom, StepDiff, StepStore};
 pub use tree::Why;
 
 use git::Git;

@@ -26,6 +26,8 @@ use super::error::WorkspaceError;
 use super::git::{Git, alone_config};
 use super::oid::Format;
 use super::step_place;
+use super::step_replay::{ReplayError, ReplayStep, StepReplay};
+use crate::atomic;
 use crate::files::{self, FileKind};
 
 /// What no workspace has, whatever the user's own rules ignore.
@@ -41,8 +43,11 @@ const READ_FIRST: [&str; 6] =
 /// Salve's settings in a project.
 const SETTINGS: [&str; 2] = ["salve.toml", "salve.json"];
 
-/// How many patches one call of git applies at most; its arguments have a limit.
-const PATCHES_AT_ONCE: usize = 4_000;
+/// What git says of a directory that is a repository of its own without a commit: no tree can name it.
+const UNBORN: (&str, &str) = ("error: '", "/' does not have a commit checked out");
+
+/// How many such directories are looked for, each with a call of git.
+const MOST_UNBORN: usize = 50;
 
 /// What the workspace of a job is made from.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -112,6 +117,15 @@ struct KeptTree {
     tree: String,
 }
 
+/// The workspace as it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SeenTree {
+    /// The hash of its tree.
+    pub tree: String,
+    /// Directories with files that the tree lacks: repositories of their own without a commit.
+    pub unborn: Vec<String>,
+}
+
 /// What a step changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepDiff {
@@ -130,31 +144,6 @@ pub struct ChangedPath {
     pub mode: String,
     /// The hash of its content after the step, as git names it.
     pub checksum: String,
-}
-
-/// A checkpoint to be replayed.
-#[derive(Clone, Debug)]
-pub struct ReplayStep {
-    /// The file of its patch.
-    pub patch: PathBuf,
-    /// The files that it changes, with their checksums after it.
-    pub files: Vec<ChangedPath>,
-}
-
-/// Why checkpoints could not be replayed; the workspace is as it was.
-#[derive(Debug, thiserror::Error)]
-pub enum ReplayError {
-    /// A patch does not lead to where its step led.
-    #[error("{} disagrees with its checkpoint: {said}", patch.display())]
-    Disagrees {
-        /// The file of the patch.
-        patch: PathBuf,
-        /// What is wrong.
-        said: String,
-    },
-    /// The repository could not be used.
-    #[error(transparent)]
-    Workspace(#[from] WorkspaceError),
 }
 
 impl StepStore {
@@ -240,7 +229,9 @@ impl StepStore {
             Some(commit) => commit.clone(),
             None => {
                 let files = Git::alone_over(top, &self.store);
-                files.read(&["add", "--all"])?;
+                if let Some(dir) = add_all(&files, top)?.first() {
+                    return Err(WorkspaceError::Unborn { dir: dir.clone() });
+                }
                 let tree = one_line(&files.read(&["write-tree"])?);
                 self.commit(&tree, head.as_deref(), "the files when the job began")?
             }
@@ -370,12 +361,18 @@ impl StepStore {
 
     /// Returns the hash of the workspace as it is.
     pub fn tree(&self) -> Result<String, WorkspaceError> {
+        Ok(self.look()?.tree)
+    }
+
+    /// Returns the workspace as it is.
+    pub fn look(&self) -> Result<SeenTree, WorkspaceError> {
         if !is_own_directory(&self.workspace) {
             let error = io::ErrorKind::NotADirectory.into();
             return Err(WorkspaceError::io(&self.workspace)(error));
         }
-        self.git.read(&["add", "--all"])?;
-        Ok(one_line(&self.git.read(&["write-tree"])?))
+        let unborn = add_all(&self.git, &self.workspace)?;
+        let tree = one_line(&self.git.read(&["write-tree"])?);
+        Ok(SeenTree { tree, unborn })
     }
 
     /// Returns the hash of the tree before a step: the last checkpoint's, or the starting one.
@@ -430,15 +427,23 @@ impl StepStore {
             None => "refs/salve/start".to_owned(),
         };
         let commit = self.commit(tree, Some(&parent), message)?;
-        // What the user takes over, commit by commit: `git fetch <store> result`.
-        let refs = [step_ref(step), "refs/heads/result".to_owned()];
-        let lines: String = refs.map(|name| format!("update {name} {commit}\n")).concat();
         *self.last() = None;
-        self.git.feed(&["update-ref", "--stdin"], |to| {
-            to.write_all(lines.as_bytes()).map_err(WorkspaceError::io(&self.store))
-        })?;
+        // What the user takes over, commit by commit: `git fetch <store> result`.
+        for name in [step_ref(step), "refs/heads/result".to_owned()] {
+            self.point(&name, &commit)?;
+        }
         *self.last() = Some(KeptTree { before: step + 1, tree: tree.to_owned() });
         Ok(())
+    }
+
+    /// Has a ref name a commit. The repository is our own and keeps each ref in a file; to write one costs
+    /// less than to ask git, and it is done for every step.
+    fn point(&self, name: &str, commit: &str) -> Result<(), WorkspaceError> {
+        let path = self.store.join(name);
+        let parent = path.parent().unwrap_or(&self.store);
+        files::make_directories(parent).map_err(WorkspaceError::io(parent))?;
+        atomic::write_derived(&path, format!("{commit}\n"))
+            .map_err(|error| WorkspaceError::io(path)(io::Error::other(error)))
     }
 
     fn commit(
@@ -455,73 +460,21 @@ impl StepStore {
 
     /// Replays checkpoints in the repository and returns the tree that they lead to.
     pub fn replay(&self, steps: &[ReplayStep]) -> Result<String, ReplayError> {
-        self.git.read(&["read-tree", "refs/salve/start"])?;
-        match self.apply_all(steps) {
-            Ok(()) => {}
-            // One by one, it is known which of them it was.
-            Err(WorkspaceError::Git { .. }) => return Err(self.disagreeing(steps)?),
-            Err(error) => return Err(error.into()),
-        }
-        let tree = one_line(&self.git.read(&["write-tree"])?);
-        if tree == self.tree_before(steps.len())? {
-            return Ok(tree);
-        }
-        Err(self.disagreeing(steps)?)
-    }
-
-    fn apply_all(&self, steps: &[ReplayStep]) -> Result<(), WorkspaceError> {
-        let is_there =
-            |step: &&ReplayStep| fs::metadata(&step.patch).is_ok_and(|about| about.len() > 0);
-        let paths: Vec<String> = steps
-            .iter()
-            .filter(is_there)
-            .map(|step| step.patch.to_string_lossy().into_owned())
-            .collect();
-        for some in paths.chunks(PATCHES_AT_ONCE) {
-            let mut args = vec!["apply", "--cached", "-p1", "--whitespace=nowarn"];
-            args.extend(some.iter().map(String::as_str));
-            self.git.read(&args)?;
-        }
-        Ok(())
-    }
-
-    /// Finds the first patch that does not lead to where its step led.
-    fn disagreeing(&self, steps: &[ReplayStep]) -> Result<ReplayError, WorkspaceError> {
-        self.git.read(&["read-tree", "refs/salve/start"])?;
-        for step in steps {
-            let patch = step.patch.clone();
-            match self.apply_all(std::slice::from_ref(step)) {
-                Ok(()) => {}
-                Err(WorkspaceError::Git { said, .. }) => {
-                    return Ok(ReplayError::Disagrees { patch, said });
-                }
-                Err(error) => return Err(error),
-            }
-            for file in &step.files {
-                let listed = self.git.read(&["ls-files", "--stage", "--", &file.path])?;
-                let listed = String::from_utf8_lossy(&listed).into_owned();
-                let is_gone = file.mode == "000000";
-                let is_as_it_was = if is_gone {
-                    listed.is_empty()
-                } else {
-                    listed.starts_with(&format!("{} {} ", file.mode, file.checksum))
-                };
-                if !is_as_it_was {
-                    let said = format!("{} is not what the step left", file.path);
-                    return Ok(ReplayError::Disagrees { patch, said });
-                }
-            }
-        }
-        let patch = self.store.clone();
-        let said = "the tree is not the one that was kept".to_owned();
-        Ok(ReplayError::Disagrees { patch, said })
+        let wanted = self.tree_before(steps.len())?;
+        StepReplay { git: &self.git, start: "refs/salve/start", wanted: &wanted }.run(steps)
     }
 
     /// Gives the workspace the state of a tree; what git ignores stays.
     pub fn check_out(&self, tree: &str) -> Result<(), WorkspaceError> {
+        self.lay_out(tree)?;
+        self.remove_repositories()
+    }
+
+    /// Gives the files that the workspace has in common with git the state of a tree.
+    fn lay_out(&self, tree: &str) -> Result<(), WorkspaceError> {
         make_own(&self.workspace)?;
         // The index is what is there now, so that what the tree does not have is removed.
-        self.git.read(&["add", "--all"])?;
+        add_all(&self.git, &self.workspace)?;
         self.git.read(&["read-tree", "-u", "--reset", tree])?;
         if let Some(folder) = self.store.parent() {
             step_place::lend_packages(folder, &self.workspace);
@@ -529,6 +482,23 @@ impl StepStore {
         let dir = self.dir();
         fs::create_dir_all(&dir).map_err(WorkspaceError::io(dir))?;
         self.make_repository()
+    }
+
+    /// Removes what git leaves behind: repositories of their own that a step made or cloned.
+    fn remove_repositories(&self) -> Result<(), WorkspaceError> {
+        let mut args = vec!["ls-files", "-z", "--others", "--exclude-standard"];
+        args.extend(["--directory", "--no-empty-directory"]);
+        let left = self.git.read(&args)?;
+        let left = left.split(|byte| *byte == 0).filter(|path| !path.is_empty());
+        let left: Vec<String> =
+            left.map(|path| format!(":(literal){}", String::from_utf8_lossy(path))).collect();
+        if left.is_empty() {
+            return Ok(());
+        }
+        // Twice, or it spares repositories. What git ignores stays, as everywhere.
+        let mut args = vec!["clean", "-f", "-f", "-d", "-q", "--"];
+        args.extend(left.iter().map(String::as_str));
+        self.git.read(&args).map(drop)
     }
 
     /// Gives the workspace the state of a tree, if it has another: a verification may have left
@@ -566,7 +536,8 @@ impl StepStore {
             to.write_all(&lines).map_err(WorkspaceError::io(&self.store))
         })?;
         let tree = one_line(&self.git.read(&["write-tree"])?);
-        self.check_out(&tree)?;
+        // A repository that the step made stays, for its verification to see.
+        self.lay_out(&tree)?;
         Ok(sealed)
     }
 
@@ -660,6 +631,45 @@ fn step_ref(step: usize) -> String {
 
 fn ask(git: &Git, args: &[&str]) -> Result<Option<String>, WorkspaceError> {
     Ok(git.ask(args)?.map(|answer| one_line(&answer)).filter(|line| !line.is_empty()))
+}
+
+/// Takes the files below `top` into the index as they are; returns the directories whose files no tree
+/// can hold, since they are repositories of their own without a commit.
+fn add_all(git: &Git, top: &Path) -> Result<Vec<String>, WorkspaceError> {
+    let mut unborn: Vec<String> = Vec::new();
+    loop {
+        let spared = unborn.iter().map(|dir| format!(":(exclude,literal){dir}"));
+        let spared: Vec<String> = spared.collect();
+        // Its warning of repositories is longer than what is kept of what it says.
+        let mut args = vec!["add", "--all", "--no-warn-embedded-repo"];
+        if !spared.is_empty() {
+            args.extend(["--", "."]);
+            args.extend(spared.iter().map(String::as_str));
+        }
+        // Git names the first one that it meets.
+        match (git.read(&args), spared.len() < MOST_UNBORN) {
+            (Ok(_), _) => break,
+            (Err(WorkspaceError::Git { command, said }), true) => match unborn_in(&said) {
+                Some(dir) if !unborn.contains(&dir) => unborn.push(dir),
+                Some(_) | None => return Err(WorkspaceError::Git { command, said }),
+            },
+            (Err(error), _) => return Err(error),
+        }
+    }
+    // One in which nothing lies yet lacks nothing.
+    let has_files = |dir: &String| {
+        let inside = files::list(&top.join(dir)).unwrap_or_default();
+        inside.iter().any(|path| path.file_name().is_some_and(|name| name != ".git"))
+    };
+    unborn.retain(has_files);
+    Ok(unborn)
+}
+
+/// Returns the directory that git says is a repository without a commit.
+fn unborn_in(said: &str) -> Option<String> {
+    let (before, _) = said.split_once(UNBORN.1)?;
+    let (_, dir) = before.rsplit_once(UNBORN.0)?;
+    Some(dir.to_owned())
 }
 
 fn one_line(answer: &[u8]) -> String {
@@ -789,6 +799,86 @@ mod tests {
         let error = made.replay(&steps).unwrap_err().to_string();
         assert!(error.contains("step-0002.patch"), "{error}");
         assert_eq!(made.tree().unwrap(), wanted, "the workspace is as it was");
+    }
+
+    #[test]
+    fn links_and_directories_that_take_each_others_place_are_replayed() {
+        let home = tempfile::tempdir().unwrap();
+        let (project, dir) = (home.path().join("project"), home.path().join("job"));
+        fs::create_dir_all(project.join("docs/deep")).unwrap();
+        fs::write(project.join("docs/deep/a.txt"), "a\n").unwrap();
+        fs::write(project.join("docs/b.txt"), "b\n").unwrap();
+        let made = StepStore::make(&project, &dir, &StartFrom::Files).unwrap();
+        let steps = [
+            step(&made, 0, home.path(), |at| {
+                fs::rename(at.join("docs"), at.join("texts")).unwrap();
+                symlink("texts", at.join("docs")).unwrap();
+            }),
+            step(&made, 1, home.path(), |at| {
+                fs::remove_file(at.join("docs")).unwrap();
+                fs::create_dir(at.join("docs")).unwrap();
+                fs::write(at.join("docs/b.txt"), "new\n").unwrap();
+            }),
+            step(&made, 2, home.path(), |at| {
+                fs::remove_dir_all(at.join("docs")).unwrap();
+                symlink("texts/deep", at.join("docs")).unwrap();
+            }),
+            // Git refuses this patch even alone.
+            step(&made, 3, home.path(), |at| {
+                fs::rename(at.join("docs"), at.join("link")).unwrap();
+                fs::create_dir(at.join("docs")).unwrap();
+                fs::write(at.join("docs/c.txt"), "c\n").unwrap();
+            }),
+        ];
+        let wanted = made.tree().unwrap();
+        for few in 0..=steps.len() {
+            let tree = made.replay(&steps[..few]).unwrap();
+            assert_eq!(tree, made.tree_before(few).unwrap(), "{few}");
+        }
+        let tree = made.replay(&steps).unwrap();
+        made.check_out(&tree).unwrap();
+        assert_eq!(made.tree().unwrap(), wanted);
+        // What a record names and no checkpoint had is found out.
+        let mut steps = steps;
+        steps[3].files.retain(|file| file.path != "docs/c.txt");
+        let error = made.replay(&steps).unwrap_err().to_string();
+        assert!(error.contains("step-0003.patch"), "{error}");
+    }
+
+    #[test]
+    fn repositories_that_steps_make_are_told_of_and_go_when_the_workspace_is_set_back() {
+        let home = tempfile::tempdir().unwrap();
+        let (project, dir) = (home.path().join("project"), home.path().join("job"));
+        fs::create_dir_all(&project).unwrap();
+        fs::write(project.join("a.txt"), "a").unwrap();
+        fs::write(project.join(".gitignore"), "kept/\n").unwrap();
+        let made = StepStore::make(&project, &dir, &StartFrom::Files).unwrap();
+        let first = made.look().unwrap();
+        let at = made.dir();
+        let lay = || {
+            for name in ["empty repository", "sub", "deep/er", "deep/lib"] {
+                fs::create_dir_all(at.join(name)).unwrap();
+                git(&at.join(name), &["init", "-q"]);
+            }
+            fs::write(at.join("sub/b.txt"), "b").unwrap();
+            fs::create_dir_all(at.join("deep/er/kept")).unwrap();
+            fs::create_dir_all(at.join("deep/kept")).unwrap();
+            fs::write(at.join("deep/kept/installed"), "x").unwrap();
+            commit_in(&at.join("deep/lib"), "one");
+        };
+        lay();
+        let seen = made.look().unwrap();
+        assert_eq!(seen.unborn, ["deep/er", "sub"], "where files lie that no checkpoint keeps");
+        assert_ne!(seen.tree, first.tree, "one with a commit is named by it");
+        made.check_out(&first.tree).unwrap();
+        assert_eq!(made.look().unwrap(), first);
+        for gone in ["empty repository", "sub", "deep/er", "deep/lib"] {
+            assert!(!at.join(gone).exists(), "{gone}");
+        }
+        assert!(at.join("deep/kept/installed").exists(), "what git ignores stays");
+        lay();
+        made.check_out(&seen.tree).unwrap();
+        assert!(at.join("deep/lib/.git").exists(), "what the tree names stays");
     }
 
     #[test]

@@ -302,9 +302,13 @@ fn whoever_is_killed_leaves_a_job_that_is_gone_on_with_and_no_done_step_runs_aga
     let mut child =
         works.start(&["run", "--step", &format!("{first}; echo 1 >> a.txt"), "--step", &second]);
     wait_for("the second step", || works.traces() == ["first", "second"]);
+    assert!(works.salve(&["jobs"]).said.contains("running"));
     kill(&works, &mut child);
     works.project.write("../go", "");
     let (id, _) = works.run();
+    assert!(works.salve(&["jobs"]).said.contains("interrupted"));
+    let shown = works.salve(&["show", &id]).said;
+    assert!(shown.contains(&format!("go on with it: salve resume {id}")), "{shown}");
     let visit = works.salve(&["resume", &id]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);
     assert_eq!(works.traces(), ["first", "second", "second"]);

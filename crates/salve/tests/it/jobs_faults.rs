@@ -160,6 +160,47 @@ fn a_step_that_edits_git_or_deletes_the_workspace_costs_nothing_that_was_done() 
 }
 
 #[test]
+fn what_a_failed_attempt_cloned_is_gone_in_a_fresh_workspace() {
+    let works = Works::new();
+    git(&works.project, &["clone", "-q", ".", "../other"]);
+    // The second attempt meets what the first one left, which says nothing about the step.
+    let step = format!(
+        "{}; git clone -q $OUT/other sub && test $(wc -l < $OUT/trace) -gt 2",
+        works.trace("x")
+    );
+    let visit = works.salve(&["run", "--step", "echo 1 >> a.txt", "--step", &step]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(visit.said.contains("in a fresh workspace"), "{}", visit.said);
+    assert_eq!(works.traces().len(), 3);
+    assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n");
+}
+
+/// **Invariant:** No step is done whose files no checkpoint can keep.
+#[test]
+fn a_repository_without_a_commit_fails_its_step_in_words_and_spoils_no_job() {
+    let works = Works::new();
+    let step = format!(
+        "{}; git init -q sub; echo x > sub/b.txt; test ! -e $OUT/open || rm -rf sub/.git",
+        works.trace("x")
+    );
+    let visit = works.salve(&["run", "--step", "git init -q empty", "--step", &step]);
+    assert_eq!(visit.code, Some(1), "{}", visit.said);
+    let told = "sub/ is a git repository without a commit";
+    assert!(visit.said.contains(told) && visit.said.contains("remove sub/.git"), "{}", visit.said);
+    works.project.write("../open", "");
+    let (id, _) = works.run();
+    let visit = works.salve(&["resume", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(works.file("artifacts/result.patch").contains("sub/b.txt"));
+    // What is not committed comes along whole, or not at all.
+    works.project.write("nested/b.txt", "x");
+    git(&works.project, &["init", "-q", "nested"]);
+    let visit = works.salve(&["run", "--here", "--", "true"]);
+    assert_eq!(visit.code, Some(2), "{}", visit.said);
+    assert!(visit.said.contains("commit something in nested/"), "{}", visit.said);
+}
+
+#[test]
 fn two_failures_by_turns_are_no_progress() {
     let works = Works::new();
     let step = format!(
@@ -266,6 +307,41 @@ fn a_disk_that_is_full_at_any_write_loses_nothing_that_was_done() {
     }
     assert!(visit.said.contains("space"), "{}", visit.said);
     assert!(visit.said.contains("the user's own"), "{}", visit.said);
+}
+
+#[test]
+fn a_reset_that_found_the_disk_full_is_done_once_there_is_room() {
+    let works = Works::new();
+    works.project.write(".salve/.gitignore", "*\n");
+    works.project.write("data", "x".repeat(300_000));
+    git(&works.project, &["add", "data"]);
+    git(&works.project, &["commit", "-qm", "data"]);
+    // What git ignores stays, and takes the room of what has to come back.
+    let fill = "mkdir cache; head -c 9000000 /dev/zero 2>/dev/null > cache/full";
+    let step = format!(
+        "{}; test -e $OUT/open || {{ rm data; echo half >> a.txt; {fill}; exit 126; }}",
+        works.trace("x")
+    );
+    let salve = works.command(&["run", "--step", "echo 1 >> a.txt", "--step", &step]);
+    let script = r#"
+        mkdir -p "$HOME/.local/state"
+        mount -t tmpfs -o size=2m none "$HOME/.local/state"
+        "$@" || echo "first: $?"
+        run=$(basename .salve/jobs/*/)
+        "$1" control "$run" hard_reset_step
+        "$1" resume "$run" || echo "full: $?"
+        cat .salve/jobs/$run/state.json
+        at=$("$1" show "$run" | sed -n 's/^  workspace: //p')
+        rm "$at/cache/full"; touch "$OUT/open"
+        "$1" resume "$run" && echo "room: 0"
+        cat "$at/a.txt"; wc -c < "$at/data""#;
+    let Some(output) = with_own_mounts(&salve, &works.project.dir(), script) else { return };
+    let said = Visit::of(&output).said;
+    let room = "room: 0\none\n1\n300000";
+    for words in ["first: 3", "full: 1", "free some disk space", "\"status\": \"running\"", room] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(!works.events().contains(&"task.self_heal.exhausted".to_owned()), "{said}");
 }
 
 /// Returns entries as a clock that was ahead by so much would have written them.

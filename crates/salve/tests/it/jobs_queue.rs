@@ -101,6 +101,86 @@ fn what_may_pass_is_tried_again_and_then_lies_with_the_dead_until_a_person_reque
 }
 
 #[test]
+fn a_job_of_the_queue_that_a_person_runs_by_hand_is_not_taken_for_a_failed_one() {
+    let works = Works::new();
+    let id = submit(&works, &[&gated(&works, "x"), "echo 2 >> a.txt"]);
+    let mut by_hand = works.start(&["resume", &id]);
+    wait_for("the step", || works.traces().len() == 1);
+    let visit = works.salve(&["worker", "--until-empty"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(visit.said.contains("goes on by itself"), "no try is counted: {}", visit.said);
+    open_gate(&works);
+    assert_eq!(by_hand.wait().unwrap().code(), Some(0));
+    assert_eq!(works.traces().len(), 1);
+    assert!(works.salve(&["jobs"]).said.contains("completed"));
+    assert_eq!(works.salve(&["jobs", "requeue", &id]).code, Some(0));
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!((works.salve(&["jobs", "dead"]).code, works.traces().len()), (Some(0), 1));
+}
+
+/// Submits a job that fails until it is mended, and has it fail once; it waits for an hour then.
+fn failed_once(works: &Works) -> String {
+    let mended = works.out().join("mended");
+    let step = format!("{}; test -e '{}' || exit 3", works.trace("x"), mended.display());
+    works.project.write("salve.toml", "[job]\nqueue_backoff_seconds = 3600\n");
+    let id = submit(works, &["echo 1 >> a.txt", &step]);
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!((status(works, &id).as_str(), works.traces().len()), ("failed", 3));
+    fs::write(mended, "").unwrap();
+    id
+}
+
+#[test]
+fn a_persons_word_ends_the_wait_for_the_next_try() {
+    for order in [&["control", "RUN", "retry_step"][..], &["jobs", "requeue", "RUN"]] {
+        let works = Works::new();
+        let id = failed_once(&works);
+        let words: Vec<&str> = order.iter().map(|w| if *w == "RUN" { &id } else { *w }).collect();
+        let visit = works.salve(&words);
+        assert_eq!(visit.code, Some(0), "{}", visit.said);
+        assert!(!visit.said.contains("salve resume"), "it is in the queue: {}", visit.said);
+        assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+        assert_eq!(status(&works, &id), "completed", "{order:?}");
+        let left = fs::read_to_string(works.workspace_of(&id).join("a.txt")).unwrap();
+        assert_eq!(left, "one\n1\n", "the first step ran once");
+    }
+}
+
+/// **Invariant:** What a person called off is run by nobody before a person takes that back.
+#[test]
+fn a_job_that_is_called_off_between_two_tries_is_not_tried_again() {
+    let works = Works::new();
+    let id = failed_once(&works);
+    let visit = works.salve(&["control", &id, "cancel"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(works.salve(&["control", &id, "cancel"]).code, Some(1), "it is already");
+    assert!(!works.salve(&["jobs"]).said.contains("queued"));
+    let shown = works.salve(&["show", &id]).said;
+    assert!(shown.contains(&format!("salve jobs requeue {id}")), "{shown}");
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!(works.traces().len(), 3, "nobody ran it");
+    let visit = works.salve(&["jobs", "requeue", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!(status(&works, &id), "completed");
+}
+
+#[test]
+fn a_job_that_a_worker_gave_back_can_be_called_off() {
+    let works = Works::new();
+    let id = submit(&works, &["echo 1 >> a.txt", &gated(&works, "x")]);
+    let mut worker = works.start(&["worker"]);
+    wait_for("the second step", || works.traces().len() == 1);
+    kill_process(pid(&worker), Signal::TERM).unwrap();
+    assert_eq!(worker.wait().unwrap().code(), Some(0));
+    open_gate(&works);
+    let visit = works.salve(&["control", &id, "cancel"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+    assert_eq!((status(&works, &id).as_str(), works.traces().len()), ("stopped", 1));
+}
+
+#[test]
 fn a_killed_workers_job_is_taken_over_from_its_last_checkpoint() {
     let works = Works::new();
     let first = format!("{}; echo 1 >> a.txt", works.trace("first"));
@@ -122,6 +202,28 @@ fn a_killed_workers_job_is_taken_over_from_its_last_checkpoint() {
     assert_eq!(works.traces(), ["first", "second", "second"], "what was done is not done again");
     let left = fs::read_to_string(works.workspace_of(&id).join("a.txt")).unwrap();
     assert_eq!(left, "one\n1\nhalf\n2\n");
+}
+
+#[test]
+fn a_claim_by_a_clock_that_jumped_since_is_taken_over() {
+    for years in [30, -30] {
+        let works = Works::new();
+        let id = submit(&works, &["echo 1 >> a.txt", &gated(&works, "x")]);
+        let mut worker = works.start(&["worker"]);
+        wait_for("the second step", || works.traces().len() == 1);
+        let runner = runner(&works, &id);
+        kill_process(pid(&worker), Signal::KILL).unwrap();
+        worker.wait().unwrap();
+        wait_for("the end of what it ran", || !is_alive(runner));
+        // As the clock of that time would have written it.
+        let db = rusqlite::Connection::open(works.project.dir().join(".salve/salve.db")).unwrap();
+        let jump = "UPDATE job_queue SET stamped_at = stamped_at + ?1, free_at = free_at + ?1";
+        assert_eq!(db.execute(jump, [years * 31_536_000_000_i64]).unwrap(), 1);
+        drop(db);
+        open_gate(&works);
+        assert_eq!(works.salve(&["worker", "--until-empty"]).code, Some(0));
+        assert_eq!((status(&works, &id).as_str(), works.traces().len()), ("completed", 2));
+    }
 }
 
 /// **Invariant:** A worker that lost a job to another changes nothing of it when it wakes up.

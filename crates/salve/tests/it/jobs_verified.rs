@@ -187,6 +187,23 @@ fn a_step_that_claims_success_without_evidence_has_failed() {
 }
 
 #[test]
+fn a_step_for_which_nobody_is_named_says_where_an_agent_is_named() {
+    let works = Works::new();
+    works.project.write("job.toml", "[[steps]]\nid = \"one\"\ninstruction = \"Do it.\"\n");
+    let visit = works.salve(&["run", "job.toml"]);
+    assert_eq!(visit.code, Some(3), "{}", visit.said);
+    assert!(visit.said.contains("set agent.runtime in salve.toml"), "{}", visit.said);
+    assert!(!visit.said.contains("loop"), "it is no loop: {}", visit.said);
+    let runtime = agent(&works, "agent.sh", "echo x > made.txt\n");
+    works
+        .project
+        .write("salve.toml", format!("[agent]\nruntime = \"command\"\ncommand = \"{runtime}\"\n"));
+    let (id, _) = works.run();
+    let visit = works.salve(&["resume", &id]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+}
+
+#[test]
 fn a_skill_is_a_step() {
     let works = Works::new();
     works.project.write(

@@ -91,7 +91,7 @@ fn step(args: &Args, of: &Job) -> Result<u32, CliError> {
     })
 }
 
-fn refused(of: &Job, error: JobOrderError) -> CliError {
+pub(super) fn refused(of: &Job, error: JobOrderError) -> CliError {
     let id = of.id().short();
     match error {
         JobOrderError::Store(error) => error.into(),

@@ -230,7 +230,11 @@ fn lines(of: &Job, what: &JobTurn, by: &str) -> Vec<TerminalLine> {
             news("set back", text)
         }
         JobTurn::ResetEnded { end: ResetEnd::Failed { reason }, .. } => {
-            let text = format!("{reason}\nthe workspace and all files of the job were kept");
+            let text = format!(
+                "{reason}\nthe workspace and all files of the job were kept; to run the step in it as \
+                 it is: salve control {} retry_step",
+                of.id().short()
+            );
             vec![TerminalLine::new(Grade::Grave, "replay", text)]
         }
         JobTurn::Asked { reason } => {
@@ -268,6 +272,10 @@ fn ordered(of: &Job, order: JobOrder, by: &str) -> String {
 fn next_in_words(class: FailureClass, strategy: HealStrategy) -> &'static str {
     match (strategy, class) {
         (HealStrategy::SoftReset, _) => "it may pass: the step is run again as things are",
+        (
+            HealStrategy::HardReset,
+            FailureClass::DeterministicContract | FailureClass::DeterministicRepo,
+        ) => "the attempt before may have left it: the step is run again in a fresh workspace",
         (HealStrategy::HardReset, _) => "no progress: the step is run again in a fresh workspace",
         (HealStrategy::QueueRetry, _) => "no attempt is left",
         (HealStrategy::OperatorRequest, _) => "a rule or a permission forbids it",

@@ -2,18 +2,20 @@
 
 use std::io::Write as _;
 
+use salve_core::event::JobOrder;
 use salve_core::job::{Job, JobState, JobStatus, QueueState, job_state};
 use uuid::Uuid;
 
-use super::super::answer::refuse_agents;
+use super::super::answer::{refuse_agents, speaker};
 use super::super::events::visible;
 use super::super::{CliError, Exit, Output, project};
+use super::control::refused;
 use super::result_ways::ResultWays;
 use super::run::not_given;
 use super::wanted;
 use crate::heal::right::{RunLock, RunRight};
 use crate::store::Store;
-use crate::subjects::job::{JobError, JobFolder, known};
+use crate::subjects::job::{JobError, JobFolder, known, order_job};
 use crate::workspace::StepStore;
 
 /// Arguments of `salve jobs`.
@@ -63,23 +65,22 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
 fn list(out: &Output) -> Result<Exit, CliError> {
     let store = Store::open_existing(&project::locate(out)?)?;
     let jobs = store.as_ref().map(known).transpose()?.unwrap_or_default();
-    let queued = match &store {
-        Some(store) => store.queue().queued(Some(QueueState::Queued))?,
+    let rows = match &store {
+        Some(store) => store.queue().queued(None)?,
         None => Vec::new(),
     };
     for job in jobs.iter().rev() {
         let state = job_state(job);
-        let is_queued = queued.iter().any(|row| row.job == job.id());
+        let row = rows.iter().find(|row| row.job == job.id()).map(|row| row.state);
         let is_removed =
             store.as_ref().is_some_and(|store| !JobFolder::of(store.project(), job.id()).is_kept());
         if out.json() {
             out.fact(&state)?;
         } else if is_removed {
             writeln!(out.stdout(), "{}", line_with(job, &state, "removed"))?;
-        } else if is_queued {
-            writeln!(out.stdout(), "{}", line_with(job, &state, "queued"))?;
         } else {
-            writeln!(out.stdout(), "{}", line(job, &state))?;
+            let word = standing_word(job, &state, row);
+            writeln!(out.stdout(), "{}", line_with(job, &state, word))?;
         }
     }
     if jobs.is_empty() && !out.json() {
@@ -117,14 +118,30 @@ fn requeue(digits: &str, out: &Output) -> Result<Exit, CliError> {
     let store = project::open_store(out)?;
     let of = wanted(&store, digits)?;
     let id = of.id().short();
-    if !store.queue().requeue(of.id())? {
-        let rows = store.queue().queued(None)?;
-        let state = rows.iter().find(|row| row.job == of.id()).map(|row| row.state.as_str());
+    let rows = store.queue().queued(None)?;
+    let state = rows.iter().find(|row| row.job == of.id()).map(|row| row.state);
+    let is_queued = if of.is_cancelled() && state.is_some() {
+        // Taken back first, or its worker would let it be.
+        let name = speaker(None, &store, &project::scrubber());
+        let taken = order_job(&store, &of, JobOrder::Resume, name);
+        taken.map_err(|error| refused(&of, error))?.is_queued
+    } else {
+        store.queue().requeue(of.id())?
+    };
+    if !is_queued {
+        let why = state.map_or("it was not submitted".to_owned(), |state| match state {
+            QueueState::Queued => {
+                "it is queued: a worker runs it as soon as one is free".to_owned()
+            }
+            QueueState::Claimed
+            | QueueState::Waiting
+            | QueueState::Done
+            | QueueState::Dead
+            | QueueState::Withdrawn => format!("it is `{}`", state.as_str()),
+        });
         return Err(CliError::failed(format!("the job {id} cannot be queued again"))
-            .because(
-                state.map_or("it was not submitted".to_owned(), |state| format!("it is `{state}`")),
-            )
-            .hint(format!("salve resume {id}")));
+            .because(why)
+            .hint(format!("salve show {id}")));
     }
     tell(&of, "queued", out)?;
     Ok(Exit::Well)
@@ -195,8 +212,46 @@ fn remove(runs: &[String], out: &Output) -> Result<Exit, CliError> {
     Ok(Exit::Well)
 }
 
-fn line(job: &Job, state: &JobState) -> String {
-    line_with(job, state, state.status.as_str())
+/// Returns how a job stands, for people; `row` is how it stands in the queue, if it is there.
+fn standing_word(job: &Job, state: &JobState, row: Option<QueueState>) -> &'static str {
+    match row {
+        Some(QueueState::Queued) if state.status != JobStatus::Completed => "queued",
+        Some(_) | None if is_interrupted(job, state) => "interrupted",
+        Some(_) | None => state.status.as_str(),
+    }
+}
+
+/// Says what makes a job go on that does not do so by itself; nothing of one that does, or is done.
+fn what_is_next(job: &Job, state: &JobState, row: Option<QueueState>) -> Option<String> {
+    let id = job.id().short();
+    match state.status {
+        JobStatus::Completed => return None,
+        JobStatus::Paused => return Some(format!("let it go on: salve control {id} resume")),
+        JobStatus::Running | JobStatus::Parked if !is_interrupted(job, state) => return None,
+        JobStatus::Running
+        | JobStatus::Parked
+        | JobStatus::AwaitingHuman
+        | JobStatus::Stopped
+        | JobStatus::Failed => {}
+    }
+    Some(match row {
+        Some(QueueState::Queued) => "it is in the queue: salve worker".to_owned(),
+        Some(QueueState::Claimed) => {
+            "it is in the queue: another worker takes it over when its worker does not come back"
+                .to_owned()
+        }
+        Some(QueueState::Waiting | QueueState::Dead | QueueState::Withdrawn) => {
+            format!("put it into the queue again: salve jobs requeue {id}")
+        }
+        Some(QueueState::Done) | None => format!("go on with it: salve resume {id}"),
+    })
+}
+
+/// Tells whether a job would go on if the process that ran it were still there.
+fn is_interrupted(job: &Job, state: &JobState) -> bool {
+    let goes_on = matches!(state.status, JobStatus::Running | JobStatus::Parked);
+    let driver = job.stamps().driver();
+    goes_on && driver.is_some_and(|by| crate::process::is_gone(by, &project::scrubber()))
 }
 
 fn line_with(job: &Job, state: &JobState, word: &str) -> String {
@@ -226,7 +281,9 @@ pub(in crate::cli) fn show(job: &Job, store: &Store, out: &Output) -> Result<Exi
 
 fn print(job: &Job, state: &JobState, store: &Store, out: &Output) -> Result<(), CliError> {
     let mut to = out.stdout();
-    writeln!(to, "{}", line(job, state))?;
+    let rows = store.queue().queued(None)?;
+    let row = rows.iter().find(|row| row.job == job.id()).map(|row| row.state);
+    writeln!(to, "{}", line_with(job, state, standing_word(job, state, row)))?;
     if let Some(reason) = &state.reason {
         writeln!(to, "  {}", visible(reason.as_str()))?;
     }
@@ -251,6 +308,9 @@ fn print(job: &Job, state: &JobState, store: &Store, out: &Output) -> Result<(),
             order.action,
             visible(order.requested_by.as_str())
         )?;
+    }
+    if let Some(next) = what_is_next(job, state, row) {
+        writeln!(to, "  {next}")?;
     }
     let folder = JobFolder::of(store.project(), job.id());
     writeln!(to, "  files: {}", folder.dir().display())?;

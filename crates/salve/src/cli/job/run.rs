@@ -372,6 +372,11 @@ fn plan_agent(
     if let Some(runtime) = runtime {
         use_agent(&mut own, runtime);
     }
+    if own.settings.agent.runtime.is_none() {
+        let said = "neither the step, the job nor the settings name an agent: set agent.runtime in \
+                    salve.toml";
+        return Err(said.to_owned());
+    }
     let entry = RoleEntry { model: model.clone(), ..RoleEntry::default() };
     for_role("step", &entry, &own.settings.agent, mcp).map_err(|error| {
         let hint = error.hint_text().unwrap_or_default();

@@ -11,9 +11,11 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
+use salve_core::event::Process;
 use salve_core::id::JobId;
-use salve_core::job::{ClaimEnd, WorkEnd, claim_end};
+use salve_core::job::{ClaimEnd, Job, WorkEnd, claim_end};
 use salve_core::scrub::Scrubbed;
+use salve_core::steps::StepsStanding;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use uuid::Uuid;
 
@@ -23,7 +25,7 @@ use super::super::{CliError, Exit, Output, foundation};
 use super::run::{run_claimed, starter};
 use super::wanted;
 use crate::heal::right::{RunLock, RunRight};
-use crate::heal::spawn_thread;
+use crate::heal::{millis, spawn_thread};
 use crate::process::{keeper, strays};
 use crate::project::Project;
 use crate::store::{ClaimStanding, ClaimToken, Store, StoreError};
@@ -105,6 +107,16 @@ fn end_in_words(end: &ClaimEnd) -> String {
         ClaimEnd::Lost => "lost its process and goes back to the queue".to_owned(),
         ClaimEnd::Withdrawn => "was called off".to_owned(),
     }
+}
+
+/// Tells whether another process of this machine than the worker's own runs a job; of one elsewhere
+/// nobody knows whether it is still there.
+fn is_run_elsewhere(of: &Job, ours: u32) -> bool {
+    let scrubber = super::super::project::scrubber();
+    let here = crate::process::this(&scrubber).host;
+    let is_other =
+        |by: &Process| by.host == here && by.pid != ours && !crate::process::is_gone(by, &scrubber);
+    *of.standing() == StepsStanding::Running && of.stamps().driver().is_some_and(is_other)
 }
 
 fn listen() -> Result<Receiver<i32>, CliError> {
@@ -221,7 +233,7 @@ impl Worker<'_> {
                 true
             }
             Ok(Some(status)) => {
-                if let Err(error) = self.let_go(job.claim, status) {
+                if let Err(error) = self.let_go(job, status) {
                     self.out.remark(format!("job {}: {error}", job.claim.job.short()));
                 }
                 false
@@ -254,7 +266,8 @@ impl Worker<'_> {
     }
 
     /// Lets go of a job, as it stands by now.
-    fn let_go(&self, claim: ClaimToken, status: ExitStatus) -> Result<(), CliError> {
+    fn let_go(&self, job: &RunningJob, status: ExitStatus) -> Result<(), CliError> {
+        let claim = job.claim;
         let how = match (status.signal(), status.code()) {
             (Some(_), _) => WorkEnd::Killed,
             (None, Some(128..)) => WorkEnd::Stopped,
@@ -264,7 +277,12 @@ impl Worker<'_> {
             self.clear_away(claim);
         }
         let of = wanted(&self.store, &claim.job.0.simple().to_string())?;
-        let end = claim_end(&of, how, Timestamp::now());
+        let end = if how == WorkEnd::Ended && is_run_elsewhere(&of, job.child.id()) {
+            // Somebody resumed it by hand; it has not failed.
+            ClaimEnd::Later(millis(self.lease))
+        } else {
+            claim_end(&of, how, Timestamp::now())
+        };
         let told = end_in_words(&end);
         let standing = self.store.queue().finish(claim, end)?;
         if standing == ClaimStanding::Held {

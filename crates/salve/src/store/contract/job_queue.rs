@@ -131,8 +131,13 @@ fn what_may_pass_waits_and_comes_back_until_it_is_dead_and_a_person_requeues_it(
         let dead = queue.queued(Some(QueueState::Dead)).unwrap();
         assert_eq!((dead.len(), dead[0].job, dead[0].reason.clone()), (1, job(1), Some(why())));
         assert!(queue.requeue(job(1)).unwrap());
-        assert!(!queue.requeue(job(2)).unwrap() && !queue.requeue(job(3)).unwrap());
+        assert!(!queue.requeue(job(1)).unwrap(), "any worker may have it by now");
+        assert!(!queue.requeue(job(3)).unwrap(), "nobody submitted it");
         assert_eq!(claim(&store, LONG).token.job, job(1));
+        assert!(!queue.requeue(job(1)).unwrap(), "a worker has it");
+        // A person does not wait for an hour.
+        assert!(queue.requeue(job(2)).unwrap());
+        assert_eq!(claim(&store, LONG).token.job, job(2));
     });
 }
 

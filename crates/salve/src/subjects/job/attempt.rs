@@ -23,7 +23,7 @@ use crate::heal::layers::sealed_words;
 use crate::heal::{RunBase, millis};
 use crate::process::{Capture, OutputStyle};
 use crate::store::ClaimStanding;
-use crate::workspace::StepDiff;
+use crate::workspace::{SeenTree, StepDiff};
 
 /// How many of the last lines of output are kept.
 const LINES: usize = 2_000;
@@ -114,6 +114,8 @@ struct AttemptFailure {
 pub(super) struct WorkspaceLeft {
     pub(super) tree: String,
     pub(super) diff: StepDiff,
+    /// Directories of which no checkpoint can keep the files.
+    pub(super) unborn: Vec<String>,
 }
 
 /// Writes what is known of an attempt's end into its record.
@@ -342,9 +344,9 @@ impl JobCourse<'_, '_> {
     /// Looks at what the attempt left in the workspace.
     fn left(&self, step: usize) -> Result<WorkspaceLeft, JobError> {
         let store = &self.parts.workspace;
-        let (before, tree) = (store.tree_before(step)?, store.tree()?);
+        let (before, SeenTree { tree, unborn }) = (store.tree_before(step)?, store.look()?);
         let diff = store.diff(&before, &tree)?;
-        Ok(WorkspaceLeft { tree, diff })
+        Ok(WorkspaceLeft { tree, diff, unborn })
     }
 
     /// Keeps the checkpoint of a step that is done.

@@ -2,7 +2,7 @@
 
 use jiff::Timestamp;
 use salve_core::event::{Actor, Draft, JobEvent, JobOrder, JobTurn};
-use salve_core::job::{Job, job_state};
+use salve_core::job::{Job, QueueState, job_state};
 use salve_core::scrub::Scrubbed;
 
 use crate::store::{Store, StoreError};
@@ -78,6 +78,7 @@ pub fn order_job(
 /// Lets the queue know what a person wants of a job that no worker has; tells whether it is queued.
 fn tell_queue(store: &Store, of: &Job, order: JobOrder) -> Result<bool, StoreError> {
     Ok(match order {
+        // Whoever claims it sees that it is paused, and lets it wait.
         JobOrder::Pause => false,
         JobOrder::Cancel => {
             store.queue().withdraw(of.id())?;
@@ -86,6 +87,14 @@ fn tell_queue(store: &Store, of: &Job, order: JobOrder) -> Result<bool, StoreErr
         JobOrder::Resume
         | JobOrder::RetryStep
         | JobOrder::HardResetStep
-        | JobOrder::ResumeFromStep { .. } => store.queue().requeue(of.id())?,
+        | JobOrder::ResumeFromStep { .. } => {
+            // A worker may have it, or be about to.
+            store.queue().requeue(of.id())? || is_queued(store, of)?
+        }
     })
+}
+
+fn is_queued(store: &Store, of: &Job) -> Result<bool, StoreError> {
+    let waiting = store.queue().queued(Some(QueueState::Queued))?;
+    Ok(waiting.iter().any(|row| row.job == of.id()))
 }

@@ -81,6 +81,12 @@ impl JobCourse<'_, '_> {
                 self.parts.folder.tell(&self.of)?;
                 return Ok(JobOutcome::Stopped(signal));
             }
+            if self.parts.claim.is_some() && self.of.is_cancelled() {
+                // It was called off between the claim and the first word of this run.
+                self.say(base, JobTurn::Stopped {})?;
+                self.parts.folder.tell(&self.of)?;
+                return Ok(JobOutcome::CalledOff);
+            }
             let next = self.of.next(now_of(base));
             if !matches!(next, JobMove::Hold(_)) {
                 self.held = None;

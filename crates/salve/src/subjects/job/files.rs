@@ -11,7 +11,7 @@ use salve_core::scrub::Scrubbed;
 use serde::{Deserialize, Serialize};
 
 use super::digest;
-use crate::atomic::{self, WriteError};
+use crate::atomic::{self, FileText, WriteError};
 use crate::files::{FileKind, make_directories, open_to_append, read_bytes, remove_tree, rename};
 use crate::project::Project;
 use crate::store::{JobArtifact, JobQueue, StoreError};
@@ -229,9 +229,16 @@ impl JobFolder {
         diff: &StepDiff,
         tree: &str,
     ) -> Result<Checkpoint, WriteError> {
-        self.write(&self.patch(record.step_index), &diff.patch)?;
         let text = serde_json::to_string_pretty(record).unwrap_or_default() + "\n";
-        self.write(&self.record(record.step_index), &text)?;
+        let (patch, state) = (self.patch(record.step_index), self.record(record.step_index));
+        for parent in [&patch, &state].into_iter().filter_map(|path| path.parent()) {
+            make_directories(parent).map_err(|error| WriteError::new(parent, error))?;
+        }
+        // The journal, which is written next, knows both by their hashes.
+        atomic::write_together(&[
+            FileText { path: &patch, bytes: &diff.patch },
+            FileText { path: &state, bytes: text.as_bytes() },
+        ])?;
         Ok(Checkpoint {
             patch: digest(&diff.patch),
             state: digest(text.as_bytes()),

@@ -145,7 +145,10 @@ impl JobFile {
             if !known.insert(step.id.clone()) {
                 return Err(wrong_at("steps", format!("two steps are called `{}`", step.id)));
             }
-            let limit = |of: fn(&StepLimits) -> Option<u32>, usual| self.limit(entry, of, usual);
+            let at = format!("steps.{}", step.id);
+            let limit = |of: fn(&StepLimits) -> Option<u32>, usual| {
+                self.limit(entry, of, usual).ok_or_else(|| wrong_at(at.clone(), TOO_SMALL))
+            };
             terms.push(JobStepTerms {
                 id: scrubber.scrub(&step.id),
                 attempts: limit(|l| l.attempts, settings.step_max_attempts)?,
@@ -231,18 +234,15 @@ impl JobFile {
         }
     }
 
-    /// Returns a limit of a step: its own, the job's, or the settings'.
+    /// Returns a limit of a step, its own, the job's, or the settings', unless it lets nothing happen.
     fn limit(
         &self,
         entry: &StepEntry,
         of: fn(&StepLimits) -> Option<u32>,
         usual: u32,
-    ) -> Result<u32, SpecError> {
+    ) -> Option<u32> {
         let own = entry.limits.as_ref().and_then(of);
         let all = self.job.limits.as_ref().and_then(of);
-        match own.or(all).unwrap_or(usual) {
-            0 => Err(wrong_at("limits", TOO_SMALL)),
-            limit => Ok(limit),
-        }
+        Some(own.or(all).unwrap_or(usual)).filter(|limit| *limit > 0)
     }
 }

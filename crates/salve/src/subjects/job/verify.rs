@@ -101,6 +101,12 @@ impl JobCourse<'_, '_> {
         spec: &StepSpec,
         left: &WorkspaceLeft,
     ) -> Result<Option<String>, JobError> {
+        if let Some(dir) = left.unborn.first() {
+            return Ok(Some(format!(
+                "{dir}/ is a git repository without a commit, of which no checkpoint can keep a \
+                 file: commit something in it, or remove {dir}/.git"
+            )));
+        }
         let (dir, verify) = (self.parts.workspace.dir(), &spec.verify);
         let is_missing = |file: &&String| dir.join(file).symlink_metadata().is_err();
         if let Some(file) = verify.files.iter().find(is_missing) {
