@@ -236,6 +236,16 @@ const tests = {
     await page.waitForSelector('dialog', { state: 'hidden' });
     return page;
   },
+  async 'a server that cannot show a section yet is quoted, and asked again'(browser, { page, served }) {
+    const busy = { status: 503, contentType: 'application/problem+json', body: JSON.stringify({ detail: 'the journal is long or busy' }) };
+    await page.route('**/live/**', (route) => route.fulfill(busy), { times: 1 });
+    await page.goto(`${served.url}memory`);
+    await page.waitForSelector('#connection:has-text("The server says: the journal is long or busy")');
+    await page.waitForSelector('h1:has-text("Memory")');
+    // The browser said so, too; that is no fault of the page.
+    page.complaints = page.complaints.filter((text) => !/status of 503/.test(text));
+    return page;
+  },
   async 'after a restart of the server the page goes on'(browser, state) {
     const { page, served } = state;
     await page.goto(served.url);
@@ -247,7 +257,7 @@ const tests = {
     });
     served.child.kill();
     await ended(served.child);
-    await page.waitForSelector('#connection:not([hidden])');
+    await page.waitForSelector('#connection:has-text("The connection is gone")');
     fs.writeFileSync(path.join(shop, 'crash'), '');
     while (fs.existsSync(path.join(shop, 'crash'))) await new Promise((done) => setTimeout(done, 20));
     state.served = await serve(new URL(served.url).port);
@@ -330,6 +340,7 @@ const tests = {
     page.on('pageerror', (error) => page.complaints.push(error.message));
     await page.goto(link);
     await page.waitForSelector('pre.command:text-is("touch started")');
+    await page.waitForSelector('dd:text-is("a stale cache")');
     await check(page, 'the link of a question');
     await page.tap('button.yes');
     await page.waitForSelector('button:has-text("Tap again to approve")');

@@ -200,7 +200,7 @@ impl ProjectHandle {
         work: impl FnOnce(&mut ProjectDesk) -> T + Send + 'static,
     ) -> Result<T, HttpProblem> {
         let busy = || {
-            HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "the journal is busy")
+            HttpProblem::new(StatusCode::SERVICE_UNAVAILABLE, "the journal is long or busy")
                 .next("try again")
         };
         let (reply, answer) = oneshot::channel();

@@ -43,13 +43,18 @@ async function follow() {
   stream?.abort();
   const mine = stream = new AbortController();
   while (!mine.signal.aborted) {
+    let trouble = 'The connection is gone';
     try {
       const headers = authorization();
       if (lastId !== null) headers['Last-Event-ID'] = lastId;
       const answer = await fetch(`/live${location.pathname}${location.search}`, { headers, signal: mine.signal });
       if (answer.status === 401) return signedOut();
       if (answer.status === 404) return show(paragraph('There is nothing here.'));
-      if (!answer.ok) throw new Error(answer.statusText);
+      if (!answer.ok) {
+        // It answers: what keeps it from showing more is its own word, such as a long history to read.
+        trouble = `The server says: ${(await answer.json()).detail}`;
+        throw new Error(trouble);
+      }
       say('');
       wait = 500;
       await read(answer.body.getReader());
@@ -57,7 +62,7 @@ async function follow() {
       if (mine.signal.aborted) return;
     }
     if (mine.signal.aborted) return;
-    say('The connection is gone; trying again …');
+    say(`${trouble}; trying again …`);
     await new Promise((done) => setTimeout(done, wait));
     wait = Math.min(wait * 2, 5000);
   }

@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use maud::{Markup, html};
 use salve_core::repair::QuestionDetail;
 
+use super::needs_you::proposal_facts;
 use super::parts::{ago, gate_word, local_time};
 use crate::web::views::IncidentDetails;
 use crate::web::visible::visible;
@@ -27,6 +28,7 @@ pub(in crate::web) fn answer_card(
                 pre.command aria-label="the exact command" { (visible(remedy.text.as_str())) }
                 p { (gate_word(remedy)) }
             }
+            @if let Some(proposal) = &question.proposal { (proposal_facts(proposal)) }
             p.key-line { (visible(&repair.key_line)) }
             div.answers {
                 @if let Some(yes) = &ask.yes {

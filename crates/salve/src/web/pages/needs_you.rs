@@ -125,7 +125,8 @@ fn answer_form(id: &str, question: &QuestionDetail) -> Markup {
     }
 }
 
-fn proposal_facts(proposal: &Proposed) -> Markup {
+/// Returns what somebody proposed says about itself: the cause, where it runs, what it should do.
+pub(super) fn proposal_facts(proposal: &Proposed) -> Markup {
     html! {
         dl {
             dt { "Cause" } dd { (visible(proposal.root_cause.as_str())) }
