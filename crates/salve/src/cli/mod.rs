@@ -64,7 +64,7 @@ pub use error::{CliError, Exit};
 pub use output::Output;
 
 use self::answer::AnswerKind;
-use crate::process::answerer::command_word;
+use crate::process::answerer::{bear_name, command_word};
 use crate::process::find_program;
 use crate::process::keeper;
 use crate::sandbox;
@@ -227,6 +227,7 @@ pub fn main() -> ExitCode {
     if let Some(code) = sandbox::enter(args()).or_else(|| workspace::enter_layer(args())) {
         return code;
     }
+    bear_name();
     // The keeper lives as long as the servers do and should be small: it does not even parse.
     if is_kept(std::env::args_os().skip(1))
         && !keeper::is_worker()

@@ -6,7 +6,7 @@
 //!
 //! **Invariant:** what cannot be looked at is refused.
 
-use std::ffi::OsStr;
+use std::ffi::{CStr, OsStr};
 use std::fs::{self, File};
 use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
@@ -19,6 +19,8 @@ use super::keeper;
 use super::peer::Peer;
 use super::tree::{self, Stat};
 
+/// The name that every Salve bears.
+const NAME: &CStr = c"salve";
 /// The spaces that have to be the same as ours.
 const SPACES: [(&str, &str); 3] =
     [("user", "user namespace"), ("pid", "process namespace"), ("mnt", "mount namespace")];
@@ -234,7 +236,7 @@ pub fn has_number(pid: u32, number: u32) -> bool {
 fn is_salve(pid: u32) -> bool {
     let path = match fs::read_link(format!("/proc/{pid}/exe")) {
         Ok(path) => path,
-        Err(error) if is_refused(&error) => return name(pid).starts_with(b"salve"),
+        Err(error) if is_refused(&error) => return name(pid).starts_with(NAME.to_bytes()),
         Err(_) => return false,
     };
     let name = path.file_name().unwrap_or_default().as_bytes();
@@ -244,6 +246,13 @@ fn is_salve(pid: u32) -> bool {
     is_named
         || is_worker()
         || program(pid).is_some_and(|theirs| Some(theirs) == program(std::process::id()))
+}
+
+/// Has this process bear the name by which a Salve is known where nothing else of it can be seen,
+/// whatever its file is called.
+pub fn bear_name() {
+    // Under another name it works as well.
+    let _ = rustix::thread::set_name(NAME);
 }
 
 /// Returns whether the system refuses a look, as at others' processes and, from a user namespace, at all

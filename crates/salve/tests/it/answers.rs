@@ -113,6 +113,30 @@ fn neither_an_agent_nor_a_check_answers_however_it_hides() {
     assert_eq!(ward.read("ran"), "once\n");
 }
 
+/// **Invariant:** A Salve whose program bears another name is known from a user namespace too, where
+/// its program cannot be seen.
+#[test]
+fn a_salve_under_another_name_is_known_by_those_it_started() {
+    if !has_namespaces() {
+        println!("skipped: there are no user namespaces here");
+        return;
+    }
+    let ward = waiting();
+    let way = ways().into_iter().find(|(name, _)| *name == "other doors").unwrap().1;
+    ward.project
+        .write("other.sh", format!("set -- '{SALVE}' approve\n({way}) > ../told 2>&1\nexit 0\n"));
+    let usual = ward.command(&["--", "sh", "other.sh"]);
+    let tool = ward.project.dir().join("../tool");
+    std::fs::copy(SALVE, &tool).unwrap();
+    let mut salve = Command::new(&tool);
+    salve.args(usual.get_args()).current_dir(ward.project.dir()).env_clear();
+    salve.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+    let done = salve.stdin(Stdio::null()).output().unwrap();
+    assert!(done.status.success(), "{done:?}");
+    let told = ward.read("../told");
+    assert!(told.contains("it was started by Salve"), "{told}");
+}
+
 /// A library that makes any program knock at every door in `DOORS` and write what is said there to
 /// files in `TOLD`; after a double fork where `TWICE` is set.
 const KNOCK: &str = r#"
