@@ -69,6 +69,41 @@ pub enum Class {
     Unknown,
 }
 
+/// What kind of failure ended an attempt at a step.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FailureClass {
+    /// It may pass by itself.
+    TransientRuntime,
+    /// The same failure left the same tree again.
+    StuckNoProgress,
+    /// The step asks for something that cannot be had.
+    DeterministicContract,
+    /// A rule or a permission forbids it.
+    DeterministicPolicy,
+    /// The repository itself is in the way.
+    DeterministicRepo,
+}
+
+impl FailureClass {
+    /// Returns the word of the spec.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::TransientRuntime => "transient_runtime",
+            Self::StuckNoProgress => "stuck_no_progress",
+            Self::DeterministicContract => "deterministic_contract",
+            Self::DeterministicPolicy => "deterministic_policy",
+            Self::DeterministicRepo => "deterministic_repo",
+        }
+    }
+}
+
+impl fmt::Display for FailureClass {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.as_str())
+    }
+}
+
 /// What the specs call one class; see [`Class::categories`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Categories {
@@ -77,14 +112,14 @@ pub struct Categories {
     /// `by_type` of the tool failure statistics.
     pub tool: &'static str,
     /// Failure class of a job step.
-    pub job: &'static str,
+    pub job: FailureClass,
     /// Error type of a check's healing pattern.
     pub check: Option<&'static str>,
 }
 
 /// Declares every class once: variant, name, and the four specs' words for it.
 macro_rules! classes {
-    ($($variant:ident $name:literal $recovery:expr, $tool:literal, $job:literal, $check:expr;)*) => {
+    ($($variant:ident $name:literal $recovery:expr, $tool:literal, $job:ident, $check:expr;)*) => {
         impl Class {
             /// Every class, in the order of declaration.
             pub const ALL: &[Class] = &[$(Class::$variant),*];
@@ -98,42 +133,47 @@ macro_rules! classes {
             pub const fn categories(self) -> Categories {
                 match self {
                     $(Class::$variant => Categories {
-                        recovery: $recovery, tool: $tool, job: $job, check: $check,
+                        recovery: $recovery, tool: $tool, job: FailureClass::$job, check: $check,
                     }),*
                 }
+            }
+
+            /// Tells whether such a failure may pass by itself.
+            pub fn may_pass(self) -> bool {
+                self.categories().job == FailureClass::TransientRuntime
             }
         }
     };
 }
 
 classes! {
-    ImportError "import_error" Some("dependency"), "unknown", "deterministic_repo", Some("import");
-    DependencyMissing "dependency_missing" Some("dependency"), "unknown", "deterministic_repo", Some("import");
-    DependencyConflict "dependency_conflict" Some("dependency"), "unknown", "deterministic_repo", None;
-    VersionMismatch "version_mismatch" Some("dependency"), "unknown", "deterministic_repo", None;
-    MissingTool "missing_tool" Some("environment"), "unknown", "deterministic_contract", Some("file-not-found");
-    SyntaxError "syntax_error" None, "unknown", "deterministic_repo", Some("syntax");
-    TypeError "type_error" None, "unknown", "deterministic_repo", Some("type");
-    LintError "lint_error" None, "unknown", "deterministic_repo", None;
-    TestFailure "test_failure" None, "unknown", "deterministic_repo", None;
-    BuildError "build_error" None, "unknown", "deterministic_repo", None;
-    RuntimeError "runtime_error" None, "unknown", "deterministic_repo", Some("attribute");
-    ConfigError "config_error" Some("config"), "unknown", "deterministic_contract", Some("JSON");
-    Environment "environment" Some("environment"), "unknown", "deterministic_contract", Some("file-not-found");
-    Permission "permission" Some("permissions"), "auth", "deterministic_policy", Some("permission");
-    Auth "auth" Some("permissions"), "auth", "deterministic_policy", Some("permission");
-    Network "network" Some("network"), "network", "transient_runtime", Some("network");
-    Tls "tls" Some("network"), "network", "deterministic_contract", Some("network");
-    RateLimit "rate_limit" Some("network"), "unknown", "transient_runtime", Some("network");
-    PortConflict "port_conflict" Some("environment"), "unknown", "transient_runtime", None;
-    DbError "db_error" Some("environment"), "unknown", "deterministic_contract", None;
-    DiskFull "disk_full" Some("environment"), "unknown", "deterministic_contract", None;
-    Oom "oom" Some("environment"), "unknown", "transient_runtime", None;
-    ResourceLimit "resource_limit" Some("environment"), "unknown", "transient_runtime", None;
-    LockHeld "lock_held" Some("environment"), "unknown", "transient_runtime", None;
-    Timeout "timeout" Some("network"), "network", "transient_runtime", Some("network");
-    Hang "hang" Some("environment"), "unknown", "stuck_no_progress", None;
-    Unknown "unknown" None, "unknown", "transient_runtime", None;
+    ImportError "import_error" Some("dependency"), "unknown", DeterministicRepo, Some("import");
+    DependencyMissing "dependency_missing" Some("dependency"), "unknown", DeterministicRepo, Some("import");
+    DependencyConflict "dependency_conflict" Some("dependency"), "unknown", DeterministicRepo, None;
+    VersionMismatch "version_mismatch" Some("dependency"), "unknown", DeterministicRepo, None;
+    MissingTool "missing_tool" Some("environment"), "unknown", DeterministicContract, Some("file-not-found");
+    SyntaxError "syntax_error" None, "unknown", DeterministicRepo, Some("syntax");
+    TypeError "type_error" None, "unknown", DeterministicRepo, Some("type");
+    LintError "lint_error" None, "unknown", DeterministicRepo, None;
+    TestFailure "test_failure" None, "unknown", DeterministicRepo, None;
+    BuildError "build_error" None, "unknown", DeterministicRepo, None;
+    RuntimeError "runtime_error" None, "unknown", DeterministicRepo, Some("attribute");
+    ConfigError "config_error" Some("config"), "unknown", DeterministicContract, Some("JSON");
+    Environment "environment" Some("environment"), "unknown", DeterministicContract, Some("file-not-found");
+    Permission "permission" Some("permissions"), "auth", DeterministicPolicy, Some("permission");
+    Auth "auth" Some("permissions"), "auth", DeterministicPolicy, Some("permission");
+    Network "network" Some("network"), "network", TransientRuntime, Some("network");
+    Tls "tls" Some("network"), "network", DeterministicContract, Some("network");
+    RateLimit "rate_limit" Some("network"), "unknown", TransientRuntime, Some("network");
+    PortConflict "port_conflict" Some("environment"), "unknown", TransientRuntime, None;
+    DbError "db_error" Some("environment"), "unknown", DeterministicContract, None;
+    DiskFull "disk_full" Some("environment"), "unknown", DeterministicContract, None;
+    Oom "oom" Some("environment"), "unknown", TransientRuntime, None;
+    ResourceLimit "resource_limit" Some("environment"), "unknown", TransientRuntime, None;
+    LockHeld "lock_held" Some("environment"), "unknown", TransientRuntime, None;
+    Timeout "timeout" Some("network"), "network", TransientRuntime, Some("network");
+    Hang "hang" Some("environment"), "unknown", StuckNoProgress, None;
+    Unknown "unknown" None, "unknown", TransientRuntime, None;
 }
 
 impl fmt::Display for Class {
@@ -178,14 +218,8 @@ mod tests {
             let recovery = ["dependency", "config", "environment", "permissions", "network"];
             assert!(known(words.recovery, &recovery), "{class}");
             assert!(known(Some(words.tool), &["network", "auth", "unknown"]), "{class}");
-            let job = [
-                "transient_runtime",
-                "stuck_no_progress",
-                "deterministic_contract",
-                "deterministic_policy",
-                "deterministic_repo",
-            ];
-            assert!(known(Some(words.job), &job), "{class}");
+            let job = serde_json::to_string(&words.job).unwrap();
+            assert_eq!(job, format!("\"{}\"", words.job), "{class}");
             let check = [
                 "import",
                 "syntax",
@@ -198,6 +232,14 @@ mod tests {
             ];
             assert!(known(words.check, &check), "{class}");
         }
+    }
+
+    #[test]
+    fn what_may_pass_is_what_a_job_tries_again() {
+        let passing = Class::ALL.iter().filter(|class| class.may_pass());
+        let words: Vec<_> = passing.map(|class| class.as_str()).collect();
+        let want = "network rate_limit port_conflict oom resource_limit lock_held timeout unknown";
+        assert_eq!(words.join(" "), want);
     }
 
     #[test]

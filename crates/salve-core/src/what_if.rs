@@ -151,7 +151,7 @@ fn in_words(next: &IncidentMove) -> String {
         IncidentMove::Wait { on, until } => {
             let what = match on {
                 Awaited::Time => "it waits".to_owned(),
-                Awaited::Effect(_) => "what runs is waited for".to_owned(),
+                Awaited::Effect(_) => "Salve waits for what runs".to_owned(),
                 Awaited::Person(name) => format!("{name} is asked"),
             };
             match until {
@@ -171,9 +171,9 @@ fn event_in_words(event: &IncidentEvent) -> String {
             Effect::Snapshot => "the files are kept safe before the remedy runs",
             Effect::Apply { .. } => "the remedy runs",
             Effect::Measure => "the change is measured",
-            Effect::VerifyInLayer => "it is checked in the agent's layer whether the change helps",
+            Effect::VerifyInLayer => "the agent's layer shows whether the change helps",
             Effect::TakeOver => "the change is taken over",
-            Effect::Verify => "it is checked whether the remedy helped",
+            Effect::Verify => "the subject shows whether the remedy helped",
             Effect::RollBack(_) => "the change is undone",
             Effect::Ask => "a person is asked",
             Effect::Record => "what was learned is recorded",

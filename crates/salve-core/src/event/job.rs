@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::{Amounts, Digest, LoopEnd, ProcessExit, ResourceLimits};
+use crate::class::FailureClass;
 use crate::id::{JobId, Signature};
 use crate::scrub::Scrubbed;
 
@@ -51,55 +52,6 @@ pub struct JobStepTerms {
     pub attempts: u32,
     /// How often the same failure may leave the same tree (`step_no_progress_limit`).
     pub no_progress: u32,
-}
-
-/// What kind of failure ended an attempt at a step.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum FailureClass {
-    /// It may pass by itself.
-    TransientRuntime,
-    /// The same failure left the same tree again.
-    StuckNoProgress,
-    /// The step asks for something that cannot be had.
-    DeterministicContract,
-    /// A rule or a permission forbids it.
-    DeterministicPolicy,
-    /// The repository itself is in the way.
-    DeterministicRepo,
-}
-
-impl FailureClass {
-    /// Every class.
-    pub const ALL: [Self; 5] = [
-        Self::TransientRuntime,
-        Self::StuckNoProgress,
-        Self::DeterministicContract,
-        Self::DeterministicPolicy,
-        Self::DeterministicRepo,
-    ];
-
-    /// Returns the word of the spec.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::TransientRuntime => "transient_runtime",
-            Self::StuckNoProgress => "stuck_no_progress",
-            Self::DeterministicContract => "deterministic_contract",
-            Self::DeterministicPolicy => "deterministic_policy",
-            Self::DeterministicRepo => "deterministic_repo",
-        }
-    }
-
-    /// Returns the class of a word.
-    pub fn named(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|class| class.as_str() == word)
-    }
-}
-
-impl fmt::Display for FailureClass {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.as_str())
-    }
 }
 
 /// What the self-heal controller does about a failed attempt.

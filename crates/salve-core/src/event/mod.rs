@@ -28,6 +28,7 @@ mod terms;
 mod turn;
 mod words;
 
+pub use crate::class::FailureClass;
 pub use actor::{Actor, Process};
 pub use changed::ChangedFile;
 pub use code::{DecodeError, Encoded, Foreign};
@@ -39,8 +40,8 @@ pub use groups::{
 };
 pub use incident::IncidentEvent;
 pub use job::{
-    AttemptEnd, Checkpoint, FailureClass, HealStrategy, JobEvent, JobOrder, JobStepTerms, JobTerms,
-    JobTurn, ResetCause, ResetEnd, StepFailure, StepTimer,
+    AttemptEnd, Checkpoint, HealStrategy, JobEvent, JobOrder, JobStepTerms, JobTerms, JobTurn,
+    ResetCause, ResetEnd, StepFailure, StepTimer,
 };
 pub use kinds::Event;
 pub use notified::{Channel, Delivery, Notified};

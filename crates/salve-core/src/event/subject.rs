@@ -23,6 +23,27 @@ pub enum SubjectKind {
     Iteration,
 }
 
+impl SubjectKind {
+    /// Returns the word of the journal, of JSON and of figures.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Server => "server",
+            Self::Check => "check",
+            Self::Tool => "tool",
+            Self::Step => "step",
+            Self::Iteration => "iteration",
+        }
+    }
+
+    /// Returns the word for people, who think of the loop rather than of its iteration.
+    pub fn for_people(self) -> &'static str {
+        match self {
+            Self::Iteration => "loop",
+            Self::Server | Self::Check | Self::Tool | Self::Step => self.as_str(),
+        }
+    }
+}
+
 /// Whether doing something a second time is harmless.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -62,6 +83,18 @@ pub enum ProcessExit {
     TimedOut,
     /// It was up and gave no sign of life.
     Hung,
+}
+
+impl ProcessExit {
+    /// Returns the code with which whoever ran the process for somebody ends, as a shell does.
+    pub fn passed_on(&self) -> u8 {
+        let code = match self {
+            Self::Code(code) => *code,
+            Self::Signal(signal) => 128 + signal,
+            Self::TimedOut | Self::Hung => 1,
+        };
+        u8::try_from(code).unwrap_or(1)
+    }
 }
 
 /// Whether what failed may have acted on the world before it did.

@@ -24,8 +24,7 @@ pub struct Candidate {
 /// playbook, proposals, and Salve's own resorts; the surer one first.
 pub fn choose(incident: &Incident, candidates: Vec<Candidate>) -> Option<Candidate> {
     let stuck = incident.is_stuck();
-    let transient = incident.symptom().class.categories().job == "transient_runtime";
-    let retry_first = transient && incident.attempt() == 1;
+    let retry_first = incident.symptom().class.may_pass() && incident.attempt() == 1;
     let open = candidates.into_iter().filter(|Candidate { remedy, .. }| {
         incident.may_try(remedy) && (!stuck || remedy.kind == RemedyKind::HardReset)
     });

@@ -44,9 +44,7 @@ pub fn class_of(outcome: AttemptOutcome, output: &str, rules: &[FailureRule]) ->
         AttemptOutcome::Failed(_) if CONFLICTS.iter().any(|words| output.contains(words)) => {
             FailureClass::DeterministicRepo
         }
-        AttemptOutcome::Failed(class) => {
-            FailureClass::named(class.categories().job).unwrap_or(FailureClass::TransientRuntime)
-        }
+        AttemptOutcome::Failed(class) => class.categories().job,
     }
 }
 

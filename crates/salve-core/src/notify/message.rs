@@ -181,14 +181,7 @@ fn cut(text: &str) -> String {
 /// Returns what is under care, in words.
 fn what(view: &IncidentView) -> String {
     let subject = view.subject();
-    let kind = match subject.kind {
-        SubjectKind::Server => "server",
-        SubjectKind::Check => "check",
-        SubjectKind::Tool => "tool",
-        SubjectKind::Step => "step",
-        SubjectKind::Iteration => "loop",
-    };
-    cut(&format!("{kind} {}", subject.name))
+    cut(&format!("{} {}", subject.kind.for_people(), subject.name))
 }
 
 fn facts(view: &IncidentView, proof: Option<Proof>) -> NoticeFacts {

@@ -8,7 +8,7 @@ use crate::event::{
     AgentMark, Change, EffectReport, Event, IncidentEvent, IncidentOutcome, ProcessExit,
     RemedyKind, RepairMode, Resource, SubjectKind, Symptom,
 };
-use crate::incident::{Phase, RepairPhase, phase_names};
+use crate::incident::{RepairPhase, phase_names};
 use crate::scrub::Scrubbed;
 use crate::view::{AgentWork, IncidentView};
 
@@ -198,16 +198,7 @@ fn agent(view: &IncidentView, attempt: u32) -> String {
 }
 
 fn waiting(view: &IncidentView, attempt: u32) -> String {
-    let ms = match view.incident().phase() {
-        Phase::Due { from, .. } => from.duration_since(view.incident().clock()).as_millis(),
-        Phase::Choosing
-        | Phase::Doing { .. }
-        | Phase::Asking { .. }
-        | Phase::CoolingDown { .. }
-        | Phase::Ending { .. }
-        | Phase::Closed(_) => 0,
-    };
-    let wait = seconds(u64::try_from(ms).unwrap_or(0));
+    let wait = seconds(view.wait_ms());
     format!("Waiting {wait} before restart attempt {attempt}/{}", view.max_attempts())
 }
 

@@ -254,6 +254,21 @@ fn reports_go_forward_and_not_back() {
 }
 
 #[test]
+fn what_a_restart_waits_for_is_known_as_a_number_and_said_in_words() {
+    for (backoff_ms, said) in [(0, "Waiting 0 s"), (2500, "Waiting 2.5 s")] {
+        let mut story = crash(IncidentPolicy { mode: RepairMode::Legacy, backoff_ms, ..policy() });
+        story.judge(RemedyKind::Retry, "restart", RemedyVerdict::Allow);
+        let view = IncidentView::of(story.journal.clone()).unwrap();
+        assert_eq!((view.phase().as_str(), view.wait_ms()), ("waiting", backoff_ms));
+        let (_, notice) = view.notices().next_back().unwrap();
+        assert_eq!(
+            notice.message,
+            format!("{said} before restart attempt 1/{}", view.max_attempts())
+        );
+    }
+}
+
+#[test]
 fn a_report_that_nobody_waits_for_is_refused() {
     let early = crash(agent_policy());
     report(&early, "agent_wrote_files", None, Ok("agent_wrote_files"));

@@ -139,7 +139,9 @@ impl Scrubber {
         if !blocks.bare || finds.is_empty() {
             return used;
         }
-        let Some(used) = self.read_again((blocks, seams), more, out, start) else { return used };
+        let Some(used) = self.read_again(ScrubPass { blocks, seams }, more, out, start) else {
+            return used;
+        };
         let used = pair::open(&text[..used], more).unwrap_or(used);
         out.truncate(start);
         self.scrub_part(&text[..used], More::None, out);
@@ -154,7 +156,7 @@ impl Scrubber {
     /// scrubbing could read on where the first had to stop.
     fn read_again(
         &self,
-        first: (Blocks, Seams),
+        first: ScrubPass,
         more: More,
         out: &mut Vec<u8>,
         start: usize,
@@ -165,7 +167,7 @@ impl Scrubber {
             let blocks = block::find(text, more);
             if let Some(open) = blocks.open {
                 let passes = passes.iter().rev();
-                return Some(passes.fold(open, |at, (read, seams)| read.cut(seams.origin(at))));
+                return Some(passes.fold(open, |at, pass| pass.blocks.cut(pass.seams.origin(at))));
             }
             if blocks.keys.is_empty() {
                 break;
@@ -174,7 +176,7 @@ impl Scrubber {
             let finds = around(keys.collect(), &mark::all(text), text);
             let text = out.split_off(start);
             let seams = self.rewrite(&text, &finds, out);
-            passes.push((blocks, seams));
+            passes.push(ScrubPass { blocks, seams });
         }
         None
     }
@@ -259,6 +261,13 @@ impl Scrubber {
         }
         part
     }
+}
+
+/// What one pass over a text found and rewrote.
+#[derive(Debug)]
+struct ScrubPass {
+    blocks: Blocks,
+    seams: Seams,
 }
 
 /// Which stretches of a text were rewritten: where they stood, and where they stand now.

@@ -48,26 +48,15 @@ impl MetricTags {
                 vec![("class", class.as_str()), ("strategy", strategy.as_str())]
             }
             Self::Opened(kind, class) => {
-                vec![("subject", subject_word(kind)), ("class", class.as_str())]
+                vec![("subject", kind.as_str()), ("class", class.as_str())]
             }
             Self::Tried(kind, remedy) => {
-                vec![("subject", subject_word(kind)), ("remedy", remedy_word(remedy))]
+                vec![("subject", kind.as_str()), ("remedy", remedy_word(remedy))]
             }
             Self::Ended(kind, outcome) => {
-                vec![("subject", subject_word(kind)), ("outcome", outcome_word(outcome))]
+                vec![("subject", kind.as_str()), ("outcome", outcome_word(outcome))]
             }
         }
-    }
-}
-
-/// Returns the word for a kind of subject.
-pub(super) fn subject_word(kind: SubjectKind) -> &'static str {
-    match kind {
-        SubjectKind::Server => "server",
-        SubjectKind::Check => "check",
-        SubjectKind::Tool => "tool",
-        SubjectKind::Step => "step",
-        SubjectKind::Iteration => "iteration",
     }
 }
 

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 
 use jiff::Timestamp;
 
-use super::figures::{outcome_word, subject_word};
+use super::figures::outcome_word;
 use crate::event::{
     AttemptEnd, Digest, Effect, EffectReport, Entry, Event, IncidentEvent, IncidentOutcome,
     JobEvent, JobTurn, LoopEnd, Proof, ResetEnd, SubjectKind,
@@ -155,7 +155,7 @@ impl SpanFold {
         if let IncidentEvent::Opened { subject, symptom, .. } = event {
             let attributes = vec![
                 ("salve.incident", id.short()),
-                ("salve.subject", subject_word(subject.kind).to_owned()),
+                ("salve.subject", subject.kind.as_str().to_owned()),
                 ("salve.name", subject.name.to_string()),
                 ("salve.class", symptom.class.as_str().to_owned()),
                 ("salve.signature", symptom.signature.to_string()),
@@ -183,7 +183,7 @@ impl SpanFold {
                     EffectReport::NoAgent | EffectReport::Conflict { .. } => SpanStatus::Unknown,
                 };
                 let parent = Some(span_id(open.began.seq));
-                let attributes = vec![("salve.subject", subject_word(open.kind).to_owned())];
+                let attributes = vec![("salve.subject", open.kind.as_str().to_owned())];
                 let (id, from, to) = (span_id(begun.seq), begun.at, entry.at.max(begun.at));
                 Some(Span { trace, id, parent, name, from, to, status, attributes })
             }

@@ -408,6 +408,20 @@ impl IncidentView {
         u32::try_from(all).unwrap_or(u32::MAX)
     }
 
+    /// Returns how long the effect that is due still waits.
+    pub fn wait_ms(&self) -> u64 {
+        let wait = match self.incident.phase() {
+            Phase::Due { from, .. } => from.duration_since(self.incident.clock()).as_millis(),
+            Phase::Choosing
+            | Phase::Doing { .. }
+            | Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => 0,
+        };
+        u64::try_from(wait).unwrap_or(0)
+    }
+
     /// Returns every phase so far with the entry that brought it about.
     pub fn notices(&self) -> impl DoubleEndedIterator<Item = (&IncidentViewLine, &Notice)> {
         self.lines.iter().flat_map(|line| line.notices.iter().map(move |notice| (line, notice)))

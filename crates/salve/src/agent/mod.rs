@@ -35,7 +35,7 @@ use salve_core::event::{Amounts, Process, ProcessExit, Resource, StepTimer};
 use salve_core::scrub::{Scrubbed, Scrubber};
 
 pub use home::Home;
-pub use profile::{Mcp, Profile, own_mcp};
+pub use profile::{Mcp, Profile};
 pub use state_place::StatePlace;
 pub use transcript::TranscriptPlace;
 

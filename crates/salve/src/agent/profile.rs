@@ -224,11 +224,6 @@ fn fill(word: &str, places: &[(&str, String)]) -> String {
     filled
 }
 
-/// Returns the registration of this very program as the MCP server.
-pub fn own_mcp() -> io::Result<Mcp> {
-    Ok(Mcp { command: std::env::current_exe()?, args: vec!["mcp".to_owned()] })
-}
-
 /// How the agent starts Salve's MCP server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mcp {

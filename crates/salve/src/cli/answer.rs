@@ -52,7 +52,7 @@ struct RemarkArgs {
     /// A remark, kept with the answer
     #[arg(value_name = "NOTE")]
     bare: Option<String>,
-    /// The same, also where no id is given
+    /// A remark, kept with the answer; needs no id before it
     #[arg(long, value_name = "TEXT", conflicts_with = "bare")]
     note: Option<String>,
 }

@@ -26,7 +26,9 @@ use crate::process::{
     Capture, Outlet, OutputStyle, ProcessEnd, Running, SpawnError, Spec, Supervisor, Terminal,
 };
 use crate::project::Project;
-use crate::subjects::tool::{CallAnswer, CallDesk, FailingCall, ServerFixes, ToolCaller};
+use crate::subjects::tool::{
+    CallAnswer, CallDesk, FAILED_OTHERWISE, FailingCall, ServerFixes, ToolCaller,
+};
 use crate::tools::{HealMeans, HealTime};
 
 /// How often a command with an idle limit is looked at.
@@ -42,7 +44,7 @@ const KILLED: i32 = 137;
 /// Arguments of `salve call`.
 #[derive(Debug, clap::Args)]
 pub(super) struct Args {
-    /// Seconds that all of it may take, with what heals it
+    /// Seconds that the call may take in all, its healing included
     #[arg(long, value_name = "SECONDS")]
     wall: Option<u64>,
     /// Seconds that the command may do nothing at all
@@ -96,7 +98,7 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     let (exit, text) = match run.attempt(&mut input) {
         Ok(CallEnd::Ended(ProcessExit::Code(0), _)) => return Ok(ExitCode::SUCCESS),
         Ok(CallEnd::Ended(exit, text)) => (exit, text),
-        Ok(CallEnd::Interrupted(exit)) => return Ok(code_of(&exit)),
+        Ok(CallEnd::Interrupted(exit)) => return Ok(ExitCode::from(exit.passed_on())),
         Ok(CallEnd::Stopped(why)) => return Ok(stopped(&why, out)),
         Err(error) => {
             let code = error.code();
@@ -287,10 +289,9 @@ impl CallResult {
             None => {
                 if !self.done.is_empty() {
                     let done = self.done.join(", then ");
-                    let then = "which failed of something else";
-                    out.remark(format_args!("salve: {done} and called again, {then}"));
+                    out.remark(format_args!("salve: {done} and called again, {FAILED_OTHERWISE}"));
                 }
-                code_of(&self.exit)
+                ExitCode::from(self.exit.passed_on())
             }
             Some(note) => {
                 out.remark(format_args!("salve: {note}"));
@@ -333,7 +334,7 @@ impl ToolCaller for CommandCaller {
     fn call_again(&mut self) -> CallAnswer {
         if let Some(wall) = self.run.wall.filter(|wall| wall.end <= Instant::now()) {
             let note = format!(
-                "what heals it was done, but the limit of {} s is over: call it again",
+                "Salve did what helps, but the limit of {} s is over: call it again",
                 wall.seconds
             );
             self.note(|outcome| outcome.note = Some(note));
@@ -378,19 +379,10 @@ struct NoServer;
 
 impl ServerFixes for NoServer {
     fn carry_out(&self, _: &ToolFix) -> Result<(), String> {
-        Err("that is for tools of servers".to_owned())
+        Err("only a tool of an MCP server has that".to_owned())
     }
 
     fn read(&self, _: &str) -> Option<Result<String, String>> {
         None
     }
-}
-
-fn code_of(exit: &ProcessExit) -> ExitCode {
-    let code = match exit {
-        ProcessExit::Code(code) => *code,
-        ProcessExit::Signal(signal) => 128 + signal,
-        ProcessExit::TimedOut | ProcessExit::Hung => 1,
-    };
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

@@ -12,7 +12,7 @@ use super::events::visible;
 use super::project::{self, kept_telling, locate};
 use super::{CliError, Exit, Output, config, foundation};
 use crate::learned::Learned;
-use crate::process::keeper;
+use crate::process::keeper::{self, WorkerVariable};
 use crate::store::Store;
 use crate::tools::{DebugQuestion, DiagnosisSource, ToolDebug};
 
@@ -60,7 +60,9 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         return Ok(Exit::Failed.into());
     }
     // The worker reads the patch once more: it has to be the one that the person saw.
-    let seen = repair.digest().map(|digest| (apply::SEEN_PATCH, digest.to_string()));
+    let seen = repair
+        .digest()
+        .map(|digest| WorkerVariable { name: apply::SEEN_PATCH, value: digest.to_string() });
     kept_telling(seen, || repair.carry_out(out))
 }
 

@@ -9,7 +9,7 @@ use salve_core::id::Signature;
 use serde::Serialize;
 
 use super::events::visible;
-use super::{CliError, Exit, Output, config};
+use super::{CliError, Exit, Output, config, foundation};
 use crate::project::Project;
 use crate::store::Store;
 
@@ -54,11 +54,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
             .hint("salve explain \"Error: Cannot find module 'x'\""));
     }
     let config = config::load(out)?;
-    let scrubber = config
-        .settings
-        .scrub
-        .scrubber()
-        .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
+    let scrubber = foundation::scrubber(&config)?;
     let text = scrubber.scrub(&text);
     let print = config.fingerprint_rules().fingerprint(text.as_str(), &Hints::default());
     let rule = print

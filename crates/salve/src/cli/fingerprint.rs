@@ -13,7 +13,7 @@ use salve_core::scrub::Scrubber;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{CliError, Exit, Output, config};
+use super::{CliError, Exit, Output, config, foundation};
 
 /// Arguments of `salve fingerprint`.
 #[derive(Debug, clap::Args)]
@@ -44,11 +44,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     };
     let config = config::load(out)?;
     let rules = config.fingerprint_rules();
-    let scrubber = config
-        .settings
-        .scrub
-        .scrubber()
-        .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
+    let scrubber = foundation::scrubber(&config)?;
     let judge = FailureReader { rules, scrubber };
     if args.jsonl {
         return answer_lines(input, &judge, out);

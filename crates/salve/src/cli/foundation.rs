@@ -233,11 +233,8 @@ pub(super) fn repair_terms(
 
 /// Returns the scrubber that the settings ask for.
 pub(super) fn scrubber(config: &Config) -> Result<Scrubber, CliError> {
-    config
-        .settings
-        .scrub
-        .scrubber()
-        .map_err(|error| CliError::usage("a scrub pattern is invalid").because(error))
+    let scrubber = config.settings.scrub.scrubber();
+    scrubber.map_err(|error| CliError::usage("the settings are wrong").because(error))
 }
 
 /// Returns where the output of subjects goes; with `--json`, stdout is kept free for facts.

@@ -11,7 +11,7 @@ use salve_core::scrub::Scrubber;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{CliError, Exit, Output};
+use super::{CliError, Exit, Output, foundation};
 use crate::files::{FileKind, Links, read_text, read_text_where};
 use crate::gate::{judge, judge_line, read_policy};
 use crate::project::Project;
@@ -62,11 +62,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         None => {
             // What waits for a person is not in force.
             let config = super::config::in_force(out)?;
-            let scrubber = config
-                .settings
-                .scrub
-                .scrubber()
-                .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
+            let scrubber = foundation::scrubber(&config)?;
             (Ok(config.policy), scrubber)
         }
     };

@@ -27,7 +27,7 @@ pub(super) struct Args {
     /// Only those of this kind (server, check, tool, step, iteration) or of this name
     #[arg(value_name = "SUBJECT")]
     subject: Option<String>,
-    /// Only those that stand so
+    /// Only those in this state
     #[arg(long, value_enum)]
     state: Option<StandingFilter>,
     /// How many to show at most, the newest first
@@ -118,7 +118,7 @@ fn rows(store: &Store, args: &Args, scrubber: &Scrubber) -> Result<Vec<IncidentL
         let Some(id) = opened.incident else { continue };
         let Some(view) = incident_view(journal, id)? else { continue };
         let row = row(&view, scrubber);
-        let is_of = |wanted: &str| wanted == kind(row.subject) || wanted == row.name;
+        let is_of = |wanted: &str| wanted == row.subject.as_str() || wanted == row.name;
         let is_wanted = args.subject.as_deref().is_none_or(is_of)
             && args.state.is_none_or(|wanted| wanted.is(row.state));
         if is_wanted {
@@ -149,20 +149,12 @@ fn row(view: &IncidentView, scrubber: &Scrubber) -> IncidentListRow {
     }
 }
 
-fn kind(kind: SubjectKind) -> &'static str {
-    match kind {
-        SubjectKind::Server => "server",
-        SubjectKind::Check => "check",
-        SubjectKind::Tool => "tool",
-        SubjectKind::Step => "step",
-        SubjectKind::Iteration => "iteration",
-    }
-}
-
 fn print(to: &mut impl Write, rows: &[IncidentListRow]) -> io::Result<()> {
     let shown = |text: &str, most: usize| visible(text).chars().take(most).collect::<String>();
-    let names: Vec<String> =
-        rows.iter().map(|row| shown(&format!("{} {}", kind(row.subject), row.name), 32)).collect();
+    let names: Vec<String> = rows
+        .iter()
+        .map(|row| shown(&format!("{} {}", row.subject.as_str(), row.name), 32))
+        .collect();
     let widest = names.iter().map(|name| name.chars().count()).max().unwrap_or_default();
     for (row, name) in rows.iter().zip(&names) {
         let (word, colour) = state(row.state);

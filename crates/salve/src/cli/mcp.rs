@@ -88,7 +88,7 @@ fn place(project: Project, out: &Output) -> RepairToolsPlace {
 }
 
 fn tell(ready: &Ready, out: &Output) {
-    let Ready { url, file, .. } = ready;
+    let Ready { url, file } = ready;
     if out.json() {
         // Whoever cannot read it finds the token in its file.
         let _unread = out.fact(&serde_json::json!({ "url": url, "tokenFile": file }));

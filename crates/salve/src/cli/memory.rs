@@ -11,7 +11,7 @@ use std::io::{self, IsTerminal, Read};
 use salve_core::fingerprint::{Fingerprint, FingerprintRules, Hints, Window};
 use salve_core::scrub::Scrubber;
 
-use super::{CliError, Exit, Output, config, project};
+use super::{CliError, Exit, Output, config, foundation, project};
 use crate::config::Config;
 use crate::dirs;
 use crate::learned::{Learned, LearnedError, SyncReport};
@@ -78,11 +78,7 @@ pub(super) struct MemoryCommandContext<'a> {
 impl<'a> MemoryCommandContext<'a> {
     pub(super) fn new(out: &'a Output) -> Result<Self, CliError> {
         let config = config::load(out)?;
-        let scrubber = config
-            .settings
-            .scrub
-            .scrubber()
-            .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
+        let scrubber = foundation::scrubber(&config)?;
         Ok(Self { out, scrubber, config })
     }
 

@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::door::{self, DoorError};
 use crate::heal::Presence;
 use crate::learned::{Learned, LearnedError};
+use crate::process::keeper::WorkerVariable;
 use crate::process::{self, answerer, keeper};
 use crate::project::{Project, ProjectError};
 use crate::store::{Store, StoreError};
@@ -112,7 +113,7 @@ pub(super) fn kept(
 /// Works under a keeper, which is started if there is none and tells its worker something by a
 /// variable.
 pub(super) fn kept_telling(
-    told: Option<(&str, String)>,
+    told: Option<WorkerVariable<'_>>,
     work: impl FnOnce() -> Result<ExitCode, CliError>,
 ) -> Result<ExitCode, CliError> {
     if keeper::is_worker() {

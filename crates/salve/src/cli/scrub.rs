@@ -4,7 +4,7 @@ use std::io::{self, Read, Write};
 
 use salve_core::scrub::Scrubber;
 
-use super::{CliError, Exit, Output, config};
+use super::{CliError, Exit, Output, config, foundation};
 
 /// How much is read at once.
 const CHUNK: usize = 128 * 1024;
@@ -15,10 +15,7 @@ pub(super) struct Args {}
 
 /// Copies until stdin ends.
 pub(super) fn run(_args: Args, out: &Output) -> Result<Exit, CliError> {
-    let settings = config::load(out)?.settings.scrub;
-    let scrubber = settings
-        .scrubber()
-        .map_err(|error| CliError::usage("the settings are wrong").because(error))?;
+    let scrubber = foundation::scrubber(&config::load(out)?)?;
     // Not `out.stdout()`: colours and what is not UTF-8 pass through as they came.
     copy(&scrubber, &mut io::stdin().lock(), &mut io::stdout().lock())?;
     Ok(Exit::Well)

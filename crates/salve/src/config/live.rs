@@ -160,11 +160,6 @@ impl<'s> LiveSettings<'s> {
         &self.current
     }
 
-    /// Returns where the settings stand.
-    pub fn standing(&self) -> &SettingsStanding {
-        &self.standing
-    }
-
     /// Looks at the files again; call it where a change can do no harm.
     pub fn reload(&mut self, at: Timestamp) -> Result<Reload, StoreError> {
         loop {

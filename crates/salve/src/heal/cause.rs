@@ -178,20 +178,8 @@ pub struct KnownCommand {
     pub on: Authority,
 }
 
-/// What came of a command.
-#[derive(Clone, Debug)]
-pub struct KnownEnd {
-    /// What the incident is told.
-    pub report: EffectReport,
-    /// The code it exited with, if it did by itself.
-    pub code: Option<i32>,
-    /// How long it ran.
-    pub took: Duration,
-}
-
 /// Runs a command by the shell, in the sandbox, and returns what came of it.
-pub fn run_known(care: &Supervisor, known: &KnownCommand, scrubber: &Scrubber) -> KnownEnd {
-    let not_run = |report| KnownEnd { report, code: None, took: Duration::ZERO };
+pub fn run_known(care: &Supervisor, known: &KnownCommand, scrubber: &Scrubber) -> EffectReport {
     let root;
     let dir = match &known.dir {
         Some(dir) => dir,
@@ -200,7 +188,7 @@ pub fn run_known(care: &Supervisor, known: &KnownCommand, scrubber: &Scrubber) -
                 root = dir;
                 &root
             }
-            Err(error) => return not_run(failed(scrubber, &error)),
+            Err(error) => return failed(scrubber, &error),
         },
     };
     let job = SandboxedCommand {
@@ -215,13 +203,9 @@ pub fn run_known(care: &Supervisor, known: &KnownCommand, scrubber: &Scrubber) -
     };
     let ran = match known.sandbox.run(care, &job) {
         Ok(ran) => ran,
-        Err(error) => return not_run(failed(scrubber, &error)),
+        Err(error) => return failed(scrubber, &error),
     };
-    let code = match ran.exit {
-        ProcessExit::Code(code) => Some(code),
-        ProcessExit::Signal(_) | ProcessExit::TimedOut | ProcessExit::Hung => None,
-    };
-    let report = match (ran.breach, ran.exit) {
+    match (ran.breach, ran.exit) {
         (Some(breach), _) => failed(scrubber, &breach),
         (None, ProcessExit::Code(0)) => EffectReport::Done,
         (None, ProcessExit::TimedOut | ProcessExit::Hung) => EffectReport::TimedOut,
@@ -230,6 +214,5 @@ pub fn run_known(care: &Supervisor, known: &KnownCommand, scrubber: &Scrubber) -
             let reason = scrubber.scrub(&format!("{}: {last}", exit_text(&exit)));
             EffectReport::Failed { reason, exit: Some(exit) }
         }
-    };
-    KnownEnd { report, code, took: ran.took }
+    }
 }

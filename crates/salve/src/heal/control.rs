@@ -60,7 +60,7 @@ pub enum ControlError {
         source: io::Error,
     },
     /// The file is no text, or too large to be one for this.
-    #[error("{} is {what}; nothing in it is heeded", path.display())]
+    #[error("{} is {what}; Salve ignores it", path.display())]
     Malformed {
         /// The file.
         path: PathBuf,

@@ -58,15 +58,6 @@ pub fn keep(
     }
 }
 
-/// Measures what changed since the snapshot of that name.
-pub fn measure(project: &Project, name: Name, scrubber: &Scrubber) -> EffectReport {
-    match look(project, name) {
-        Ok(Some(measured)) => EffectReport::Measured(measured.change),
-        Ok(None) => nothing_there(),
-        Err(error) => failed(scrubber, &error),
-    }
-}
-
 /// Takes the change of an attempt back, or those of all attempts, because they did not help; nothing
 /// that others edited.
 pub fn roll_back(

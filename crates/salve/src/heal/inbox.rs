@@ -77,13 +77,13 @@ pub struct StateLeft {
 pub struct Inbox {
     sender: Sender<InboxMessage>,
     receiver: Receiver<InboxMessage>,
-    thrift: PageTrimmer,
+    trimmer: PageTrimmer,
 }
 
 impl Default for Inbox {
     fn default() -> Self {
         let (sender, receiver) = mpsc::channel();
-        Self { sender, receiver, thrift: PageTrimmer::default() }
+        Self { sender, receiver, trimmer: PageTrimmer::default() }
     }
 }
 
@@ -96,19 +96,19 @@ impl Inbox {
     /// Waits for what comes next; returns nothing when it is time to look again.
     pub fn wait(&mut self, until: Option<Instant>) -> Option<InboxMessage> {
         let now = Instant::now();
-        let until = until.into_iter().chain(self.thrift.due()).min();
+        let until = until.into_iter().chain(self.trimmer.due()).min();
         let received = match until {
             Some(time) => self.receiver.recv_timeout(time.saturating_duration_since(now)),
             None => self.receiver.recv().map_err(|_| RecvTimeoutError::Disconnected),
         };
         match received {
             Ok(message) => {
-                self.thrift.stir(Instant::now());
+                self.trimmer.stir(Instant::now());
                 Some(message)
             }
             // We hold a way in ourselves, so nobody else can close it.
             Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => {
-                self.thrift.wake(Instant::now());
+                self.trimmer.wake(Instant::now());
                 None
             }
         }

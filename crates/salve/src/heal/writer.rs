@@ -194,18 +194,6 @@ impl<'s> IncidentWriter<'s> {
         self.append(incident, drafts, show)
     }
 
-    /// Takes over an incident, and nothing else: what there is to do waits until it was looked at.
-    pub fn claim(
-        &self,
-        incident: &mut Incident,
-        claim: Event,
-        show: &mut dyn FnMut(&Incident, &Entry),
-    ) -> Result<Wrote, StoreError> {
-        let at = self.now().max(incident.clock());
-        let draft = Draft { at, ..self.draft(Some(incident.id()), claim) };
-        self.append(incident, vec![draft], show)
-    }
-
     fn append(
         &self,
         incident: &mut Incident,

@@ -18,7 +18,7 @@ use super::failures::FailedCalls;
 use super::file::LearnedFile;
 use super::healing::to_pattern;
 use super::items::{HealingPattern, LearnedPattern, ToolFailure, ToolFixItem, UsagePattern, When};
-use super::text::{RewrittenText, write};
+use super::text::{OldText, RewrittenText, write};
 use super::yaml::{Document, parse};
 use super::{Learned, LearnedError, Malformed, SyncReport};
 use crate::atomic::{self, FileMade, WriteError};
@@ -163,7 +163,7 @@ impl Learned<'_> {
         let old = match &found {
             FoundFile::Malformed => return Ok(()),
             FoundFile::Nothing => None,
-            FoundFile::Text(text, document) => Some((text.as_str(), document)),
+            FoundFile::Text(text, document) => Some(OldText { text, document }),
         };
         let (items, stats) = self.current(file)?;
         if old.is_none() && items.is_empty() {
@@ -171,9 +171,9 @@ impl Learned<'_> {
         }
         let RewrittenText { text, lost_comments } = write(file, &items, stats.as_ref(), old);
         let path = self.path(file);
-        if old.is_none_or(|(old, _)| old != text) {
+        if old.is_none_or(|old| old.text != text) {
             self.make_dir()?;
-            if let Some((old, _)) = old.filter(|_| lost_comments) {
+            if let Some(OldText { text: old, .. }) = old.filter(|_| lost_comments) {
                 report.kept_aside.push(keep_aside(&path, old)?);
             }
             atomic::write(&path, &text)?;

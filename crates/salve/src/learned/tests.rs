@@ -17,6 +17,7 @@ use salve_core::prevention::session::UsageLesson;
 use salve_core::scrub::{ScrubKey, Scrubbed};
 use serde_json::{Value, json};
 
+use super::text::OldText;
 use super::yaml::{Document, parse};
 use super::*;
 use crate::project::Project;
@@ -521,7 +522,7 @@ proptest! {
         prop_assert_eq!(&read.items, &items, "{}", first.text);
         // Written into an existing text, they come back just the same.
         let both: Vec<LearnedItem> = items.iter().skip(1).chain(&more).cloned().collect();
-        let second = text::write(LearnedFile::ToolFixes, &both, None, Some((&first.text, &read)));
+        let second = text::write(LearnedFile::ToolFixes, &both, None, Some(OldText { text: &first.text, document: &read }));
         let read = parse(LearnedFile::ToolFixes, path, &second.text).unwrap();
         prop_assert_eq!(&read.items, &both, "{}\n--\n{}", first.text, second.text);
         let json = text::write(LearnedFile::HealingPatterns, &items, None, None).text;
@@ -543,7 +544,7 @@ proptest! {
         let old: Document = parse(LearnedFile::ToolFixes, path, &text).unwrap();
         let mut all = old.items.clone();
         all.extend(items);
-        let written = text::write(LearnedFile::ToolFixes, &all, None, Some((&text, &old)));
+        let written = text::write(LearnedFile::ToolFixes, &all, None, Some(OldText { text: &text, document: &old }));
         prop_assert!(written.text.contains(&format!("# {}", note.trim_end())), "{}", written.text);
         prop_assert_eq!(parse(LearnedFile::ToolFixes, path, &written.text).unwrap().items, all);
     }

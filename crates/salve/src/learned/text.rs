@@ -18,6 +18,13 @@ pub(super) struct RewrittenText {
     pub(super) lost_comments: bool,
 }
 
+/// A file's present text, and what it says.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct OldText<'o> {
+    pub(super) text: &'o str,
+    pub(super) document: &'o Document,
+}
+
 const HEADER: &str = "# Kept by Salve. Edit it freely: changes are read back, comments stay.\n";
 
 /// Writes `items` (and computed `stats`) into the place of those in `old`, if there is an old text.
@@ -25,7 +32,7 @@ pub(super) fn write(
     file: LearnedFile,
     items: &[LearnedItem],
     stats: Option<&Value>,
-    old: Option<(&str, &Document)>,
+    old: Option<OldText<'_>>,
 ) -> RewrittenText {
     match file {
         LearnedFile::HealingPatterns => {
@@ -38,10 +45,10 @@ pub(super) fn write(
     }
 }
 
-fn write_json(file: LearnedFile, items: &[LearnedItem], old: Option<(&str, &Document)>) -> String {
+fn write_json(file: LearnedFile, items: &[LearnedItem], old: Option<OldText<'_>>) -> String {
     let items: Vec<_> = items.iter().map(|item| Ordered { file, item }).collect();
     let no_others = Map::new();
-    let others = old.map_or(&no_others, |(_, document)| &document.others);
+    let others = old.map_or(&no_others, |old| &old.document.others);
     let root = Root { root: file.root(), items: &items, others };
     // Strings, numbers, lists and maps with string keys cannot fail to be JSON.
     let mut text = serde_json::to_string_pretty(&root).unwrap_or_default();
@@ -53,22 +60,22 @@ fn write_yaml(
     file: LearnedFile,
     items: &[LearnedItem],
     stats: Option<&Value>,
-    old: Option<(&str, &Document)>,
+    old: Option<OldText<'_>>,
 ) -> RewrittenText {
-    let laid_out = old.and_then(|(text, document)| Layout::of(file, text, document));
+    let laid_out = old.and_then(|old| Layout::of(file, old.text, old.document));
     let fresh = || {
         let mut text = format!("{HEADER}{}:", file.root());
         text += if items.is_empty() { " []\n" } else { "\n" };
         items.iter().for_each(|item| text += &item_text(file, item));
         text += &stats.map(|stats| section("stats", stats)).unwrap_or_default();
-        for (key, value) in old.iter().flat_map(|(_, document)| &document.others) {
+        for (key, value) in old.iter().flat_map(|old| &old.document.others) {
             text += &section(key, value);
         }
         text
     };
     match laid_out {
         None => {
-            let lost_comments = old.is_some_and(|(text, _)| text.lines().any(has_comment));
+            let lost_comments = old.is_some_and(|old| old.text.lines().any(has_comment));
             RewrittenText { text: fresh(), lost_comments }
         }
         Some(layout) => {

@@ -74,9 +74,7 @@ pub enum HttpError {
 pub struct Ready {
     /// The address clients connect to.
     pub url: String,
-    /// What clients show.
-    pub token: String,
-    /// The file that holds the token.
+    /// The file that holds the token which clients show.
     pub file: PathBuf,
 }
 
@@ -100,7 +98,7 @@ pub fn serve_http(
     let listener = runtime.block_on(TcpListener::bind(addr)).map_err(listen)?;
     let addr = listener.local_addr().map_err(listen)?;
     let access = ToolAccess::new(place);
-    ready(&Ready { url: format!("http://{addr}/mcp"), token: token.clone(), file });
+    ready(&Ready { url: format!("http://{addr}/mcp"), file });
     let served = runtime.block_on(until_told_to_end(&access, async {
         serve(listener, router(&access, addr, &token)).await;
     }));

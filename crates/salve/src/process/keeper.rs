@@ -54,6 +54,15 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
     keep_telling(args, None)
 }
 
+/// A variable by which the keeper tells its worker something.
+#[derive(Clone, Debug)]
+pub struct WorkerVariable<'n> {
+    /// Its name.
+    pub name: &'n str,
+    /// What it says.
+    pub value: String,
+}
+
 /// Like [`keep`], and tells the worker something by a variable: its words have to be the keeper's.
 ///
 /// # Errors
@@ -61,7 +70,7 @@ pub fn keep<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io::Result<Ex
 /// When there can be no worker.
 pub fn keep_telling<S: AsRef<OsStr>>(
     args: impl IntoIterator<Item = S>,
-    told: Option<(&str, String)>,
+    told: Option<WorkerVariable<'_>>,
 ) -> io::Result<ExitCode> {
     let me = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(me))?;
@@ -69,7 +78,8 @@ pub fn keep_telling<S: AsRef<OsStr>>(
         SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
     let terminal = rustix::termios::tcgetattr(rustix::stdio::stdin()).ok();
     let handle = signals.handle();
-    let mut worker = worker_command(args)?.envs(told).spawn()?;
+    let mut worker =
+        worker_command(args)?.envs(told.map(|told| (told.name, told.value))).spawn()?;
     let pid = i32::try_from(worker.id()).ok().and_then(Pid::from_raw);
     let forward = std::thread::spawn(move || {
         for origin in signals.forever() {

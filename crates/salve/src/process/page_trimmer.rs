@@ -167,18 +167,18 @@ mod tests {
     fn it_is_let_go_when_it_is_quiet_and_not_too_often() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut thrift = PageTrimmer::default();
-        assert_eq!(thrift.due(), None);
-        thrift.stir(at(0));
-        thrift.stir(at(5));
-        assert_eq!(thrift.due(), Some(at(7)), "not while things happen");
-        thrift.wake(at(6));
-        assert_eq!(thrift.due(), Some(at(8)), "nor when something else is due");
-        thrift.wake(at(8));
-        assert_eq!(thrift.due(), None, "once is enough");
-        thrift.stir(at(9));
-        assert_eq!(thrift.due(), Some(at(13)), "not at once again");
-        thrift.stir(at(20));
-        assert_eq!(thrift.due(), Some(at(22)));
+        let mut trimmer = PageTrimmer::default();
+        assert_eq!(trimmer.due(), None);
+        trimmer.stir(at(0));
+        trimmer.stir(at(5));
+        assert_eq!(trimmer.due(), Some(at(7)), "not while things happen");
+        trimmer.wake(at(6));
+        assert_eq!(trimmer.due(), Some(at(8)), "nor when something else is due");
+        trimmer.wake(at(8));
+        assert_eq!(trimmer.due(), None, "once is enough");
+        trimmer.stir(at(9));
+        assert_eq!(trimmer.due(), Some(at(13)), "not at once again");
+        trimmer.stir(at(20));
+        assert_eq!(trimmer.due(), Some(at(22)));
     }
 }

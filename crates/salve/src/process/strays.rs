@@ -10,16 +10,11 @@ use salve_core::event::Process;
 use uuid::Uuid;
 
 use super::launch;
-use super::tree::{self, FoundProcess, Stat};
+use super::tree::{self, Stat};
 use super::{family, tree::RUN_MARK};
 
 /// How long the system may take to carry out a kill.
 const KILL_LIMIT: Duration = Duration::from_secs(10);
-
-/// Returns what lives of runs that are over; never this process nor what it descends from.
-pub fn find(runs: &[Uuid], processes: &[Process]) -> Vec<FoundProcess> {
-    look(runs, processes).iter().filter_map(tree::found).collect()
-}
 
 /// Ends what lives of runs that are over: asks, waits for `grace`, then kills.
 ///
@@ -54,6 +49,7 @@ pub fn end(runs: &[Uuid], processes: &[Process], grace: Duration) -> usize {
     }
 }
 
+/// Returns what lives of runs that are over; never this process nor what it descends from.
 fn look(runs: &[Uuid], processes: &[Process]) -> Vec<Stat> {
     let all = tree::all();
     let untouchable = lineage(&all);

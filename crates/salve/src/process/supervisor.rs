@@ -309,11 +309,6 @@ impl Running {
         &self.life.process
     }
 
-    /// Returns the server's name.
-    pub fn server(&self) -> &str {
-        &self.life.server
-    }
-
     /// Returns how it ended, once it has.
     pub fn ended(&self) -> Option<ProcessEnd> {
         lock(&self.life.ended).clone()

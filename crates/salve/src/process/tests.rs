@@ -263,7 +263,7 @@ fn a_command_is_bounded_and_leaves_nothing() {
     assert_eq!((end.exit, &*end.output), (ProcessExit::Code(4), "done\n"));
     assert!(!is_alive(number(home.path(), "pid")));
     let slow = Server::shell("echo begun; sleep 600", home.path());
-    let end = run_command(&slow.care, &slow.spec, Duration::from_millis(300)).unwrap();
+    let end = run_command(&slow.care, &slow.spec, Duration::from_secs(3)).unwrap();
     assert_eq!((end.exit, &*end.output), (ProcessExit::TimedOut, "begun\n"));
 }
 

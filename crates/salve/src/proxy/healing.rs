@@ -20,7 +20,9 @@ use serde_json::{Value, json};
 
 use super::link::{Happened, Link, ServerWire};
 use super::wire::write_all;
-use crate::subjects::tool::{CallAnswer, CallDesk, FailingCall, ServerFixes, ToolCaller};
+use crate::subjects::tool::{
+    CallAnswer, CallDesk, FAILED_OTHERWISE, FailingCall, ServerFixes, ToolCaller,
+};
 
 /// How long a tool that fixes something may take.
 const FIX_LIMIT: Duration = Duration::from_secs(120);
@@ -272,7 +274,7 @@ impl ToolCaller for ProxiedCall {
         }
         let done = (note.is_none() && !self.done.is_empty()).then(|| {
             let done = self.done.join(", then ");
-            format!("Salve {done} and called again, which failed of something else.")
+            format!("Salve {done} and called again, {FAILED_OTHERWISE}.")
         });
         let notes: Vec<&str> =
             note.into_iter().chain(done.as_deref()).chain(known.as_deref()).collect();

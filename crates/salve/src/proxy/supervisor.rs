@@ -288,7 +288,7 @@ impl ProxySupervisor {
         let _ = living.passed_on.recv_timeout(LAST_WORDS);
         let exit = living.running.ended().map_or(ProcessExit::Code(-1), |ended| ended.exit);
         if let Due::Leave(_) = self.due {
-            return Some(code_of(&exit));
+            return Some(ExitCode::from(exit.passed_on()));
         }
         self.failed(&words::ended(&exit), living.since.elapsed(), &exit)
     }
@@ -323,7 +323,7 @@ impl ProxySupervisor {
             self.link.refuse(&left.refuse, &self.reason);
             self.link.refuse(&refused, &self.reason);
             self.say(format_args!("{how}, {FIRST_STARTS} times, and never answered"));
-            return Some(code_of(exit));
+            return Some(ExitCode::from(exit.passed_on()));
         }
         let restarts = format!("{} It is being started again.", self.reason);
         self.link.refuse(&left.refuse, &restarts);
@@ -466,13 +466,4 @@ impl ProxySupervisor {
     fn say(&self, what: std::fmt::Arguments<'_>) {
         self.capture.take_in(format!("salve: `{}` {what}\n", self.plan.name).as_bytes());
     }
-}
-
-fn code_of(exit: &ProcessExit) -> ExitCode {
-    let code = match exit {
-        ProcessExit::Code(code) => *code,
-        ProcessExit::Signal(signal) => 128 + signal,
-        ProcessExit::TimedOut | ProcessExit::Hung => 1,
-    };
-    ExitCode::from(u8::try_from(code).unwrap_or(1))
 }

@@ -21,11 +21,10 @@ use nix::libc;
 use nix::mount::{MsFlags, mount};
 use process_wrap::std::{CommandWrap, ProcessSession};
 use rustix::process::{Signal, WaitOptions};
-use rustix::thread::{CapabilitySet, CapabilitySets};
 
 use super::enter::{self, PROCESSES, REFUSED, SandboxRefusal};
-use super::launcher;
 use super::plan::SandboxPlan;
+use super::{launcher, rights};
 use crate::process::tree::{RUN_MARK, SERVER_MARK};
 
 /// What begins the word by which this program knows that it is the inner process; the number of the
@@ -69,15 +68,7 @@ pub(super) fn run_inside(told: &File) -> Result<ExitCode, SandboxRefusal> {
 /// Returns the command that starts this program as the first process of its namespace, with the
 /// right to mount and without the user's variables, which the command could read from it.
 pub(super) fn starter(what: &OsStr) -> Result<Command, SandboxRefusal> {
-    let refusal = || SandboxRefusal::of("starting inside");
-    if !rustix::process::geteuid().is_root() {
-        let own = rustix::thread::capabilities(None).map_err(refusal())?;
-        let kept = own.inheritable | CapabilitySet::SYS_ADMIN;
-        let sets = CapabilitySets { inheritable: kept, ..own };
-        rustix::thread::set_capabilities(None, sets).map_err(refusal())?;
-        rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
-            .map_err(refusal())?;
-    }
+    rights::pass_on_mounting().map_err(SandboxRefusal::of("starting inside"))?;
     let (argv, env) = launcher(what);
     let mut words = argv.iter();
     let mut command = Command::new(words.next().map_or(OsStr::new(""), OsString::as_os_str));

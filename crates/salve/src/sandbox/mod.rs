@@ -67,7 +67,7 @@ pub(crate) use listeners::sockets_in;
 pub use means::{Landlock, Means, Processes, Sockets, Spaces};
 pub use names::Names;
 use plan::{Hold, SandboxPlan};
-pub(crate) use rights::{bound_capabilities, kept_mount_flags};
+pub(crate) use rights::{bound_capabilities, kept_mount_flags, pass_on_mounting};
 use seal::SealedPaths;
 use sockets::Kinds;
 pub(crate) use writes::Writes;
@@ -197,6 +197,7 @@ impl Sandbox {
     }
 
     /// Says how names are looked up, which is else found out.
+    #[cfg(test)]
     #[must_use]
     pub fn with_names(self, names: Names) -> Self {
         Self { names: Some(names), ..self }

@@ -2,7 +2,7 @@
 
 use nix::mount::MsFlags;
 use rustix::fs::StatVfsMountFlags;
-use rustix::thread::CapabilitySet;
+use rustix::thread::{CapabilitySet, CapabilitySets};
 
 /// What root needs to install packages and to work on files of others; without the rest, even root
 /// gains nothing.
@@ -28,6 +28,17 @@ pub(crate) fn bound_capabilities(more: CapabilitySet) -> rustix::io::Result<()> 
         }
     }
     Ok(())
+}
+
+/// Passes the right to mount on to what this process starts; root's children have it anyway.
+pub(crate) fn pass_on_mounting() -> rustix::io::Result<()> {
+    if rustix::process::geteuid().is_root() {
+        return Ok(());
+    }
+    let own = rustix::thread::capabilities(None)?;
+    let kept = own.inheritable | CapabilitySet::SYS_ADMIN;
+    rustix::thread::set_capabilities(None, CapabilitySets { inheritable: kept, ..own })?;
+    rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
 }
 
 /// Returns the flags that a user namespace must not take off a mount.

@@ -36,7 +36,7 @@ pub trait JobQueue {
     /// Lets go of a job.
     fn finish(&self, claim: ClaimToken, end: ClaimEnd) -> Result<ClaimStanding, StoreError>;
 
-    /// Returns all jobs that stand so, oldest first; all there are, if nothing is said.
+    /// Returns all jobs in this state, oldest first; all there are, if none is named.
     fn queued(&self, state: Option<QueueState>) -> Result<Vec<QueuedJob>, StoreError>;
 
     /// Lets a job that nobody works on be tried afresh and at once, whatever it waits for; tells

@@ -5,7 +5,7 @@
 //! team's. Streams are told by what is stored (the incident's id, the kind, the loop's name in the
 //! data), so that an engine can find them by an index and a newer Salve's kinds are not lost.
 
-use salve_core::event::{Draft, Encoded, Entry, LoopId};
+use salve_core::event::{Encoded, Entry, LoopId};
 use salve_core::id::IncidentId;
 use salve_core::overview::IncidentIndex;
 use serde_json::Value;
@@ -112,11 +112,6 @@ impl Stream {
     /// Returns whether an entry stands in this stream.
     pub fn holds(&self, entry: &Entry) -> bool {
         self.selector().selects(entry.incident, &entry.event.encode())
-    }
-
-    /// Returns whether an entry will stand in this stream once it is written.
-    pub fn takes(&self, draft: &Draft) -> bool {
-        self.selector().selects(draft.incident, &draft.event.encode())
     }
 }
 

@@ -191,7 +191,7 @@ impl DebugQuestion<'_> {
         match table.choose(&call, ToolHints::default(), &|_| false) {
             HealChoice::Fixes(fixes) if !fixes.is_empty() => {
                 let names: Vec<String> = fixes.iter().map(|fix| fix.name()).collect();
-                let diagnosis = format!("It failed of something around it: {category}.");
+                let diagnosis = format!("What failed is around the tool, not in it: {category}.");
                 Some(ToolAdvice { by, diagnosis, fix: Some(names.join("; or ")) })
             }
             HealChoice::Person(why) => {

@@ -114,11 +114,6 @@ impl HealMeans {
         retries < self.max_retries
     }
 
-    /// Returns the rules that healing goes by.
-    pub fn table(&self) -> &HealTable {
-        &self.table
-    }
-
     /// Judges what a failed call said.
     pub fn judge_failure(&self, tool: &str, text: &str) -> FailedCall {
         let rules = self.config.fingerprint_rules();

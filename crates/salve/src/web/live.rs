@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::AppState;
 use super::access::Visitor;
-use super::live_feed::{JournalLines, SectionNews, SectionText, StreamTurn};
+use super::live_feed::{JournalLines, SectionNews, SectionRequest, SectionText, StreamTurn};
 use super::pages::{PageView, ViewQuery};
 use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
@@ -145,7 +145,7 @@ impl LiveSection {
             let (view, heard_to) = (self.view.clone(), self.heard_to);
             let turn = if self.shown.is_none() { StreamTurn::First } else { StreamTurn::Later };
             let news = self.handle.ask_feed(move |feed, reader, crowd| {
-                feed.section_news(reader, &view, heard_to, (turn, crowd))
+                feed.section_news(reader, SectionRequest { view: &view, heard_to, turn, crowd })
             });
             let Ok(Ok(news)) = news.await else {
                 // The journal is busy or being mended.

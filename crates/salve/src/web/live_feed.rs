@@ -134,17 +134,26 @@ pub(super) enum StreamTurn {
     Later,
 }
 
+/// What a stream asks for.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct SectionRequest<'v> {
+    /// What it shows.
+    pub(super) view: &'v PageView,
+    /// The last entry of which it heard the notices.
+    pub(super) heard_to: u64,
+    pub(super) turn: StreamTurn,
+    pub(super) crowd: StreamCrowd,
+}
+
 impl LiveFeed {
-    /// Returns what is new for a stream that shows `view` and heard notices to `heard_to`.
+    /// Returns what is new for a stream.
     pub(super) fn section_news(
         &mut self,
         reader: &mut ProjectReader,
-        view: &PageView,
-        heard_to: u64,
-        asked: (StreamTurn, StreamCrowd),
+        SectionRequest { view, heard_to, turn, crowd }: SectionRequest<'_>,
     ) -> Result<SectionNews, ViewError> {
         let last = reader.last_seq()?;
-        let wants_own = asked == (StreamTurn::First, StreamCrowd::Few);
+        let wants_own = (turn, crowd) == (StreamTurn::First, StreamCrowd::Few);
         let kept = self.moment.take().filter(|kept| !wants_own && !kept.is_outdated(view, last));
         let mut moment = match kept {
             Some(kept) => kept,

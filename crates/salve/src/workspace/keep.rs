@@ -82,7 +82,7 @@ fn send_blobs(
             }
             other => {
                 tree.items.remove(&path);
-                if let Some(gap) = gap(other) {
+                if let Some(gap) = gap(other.map(|(_, content)| content.len())) {
                     tree.gaps.insert(path, gap);
                 }
                 continue;
@@ -98,10 +98,10 @@ fn send_blobs(
     Ok(())
 }
 
-/// Says why a file is not kept; one that is gone is not missed.
-fn gap(read: io::Result<(TreeItem, Vec<u8>)>) -> Option<Gap> {
+/// Says why a file is not kept, of which so much was read; one that is gone is not missed.
+fn gap(read: io::Result<usize>) -> Option<Gap> {
     match read {
-        Ok((_, content)) => Some(Gap { why: Why::TooMuch, size: content.len() as u64, written: 0 }),
+        Ok(size) => Some(Gap { why: Why::TooMuch, size: size as u64, written: 0 }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => None,
         Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
             Some(Gap { why: Why::TooLarge, size: 0, written: 0 })

@@ -241,12 +241,17 @@ echo x >> ../up
 while :; do sleep 1; done
 "#;
 
+/// Returns the words by which the endless agent and what it started are known.
+fn words_of_agent(bench: &Bench) -> String {
+    bench.project.home().join("bin/claude").to_string_lossy().into_owned()
+}
+
 /// Waits until the endless agent and what it started are at work; returns the words by which they are known.
 fn at_work(bench: &Bench) -> String {
     wait_until("the agent", || bench.read("../up").lines().count() == 2);
-    let program = bench.project.home().join("bin/claude").to_string_lossy().into_owned();
-    assert!(has_process(&program));
-    program
+    let words = words_of_agent(bench);
+    assert!(has_process(&words));
+    words
 }
 
 /// **Invariant:** An agent ends with Salve, with its incident and with its time.
@@ -258,7 +263,8 @@ fn an_agent_ends_with_salve_with_the_incident_and_with_its_time() {
         let mut run =
             bench.dev(&[("SALVE_AGENT_WALL_LIMIT_MS", limit), ("REPAIR_MAX_ATTEMPTS", "1")]);
         run.until("awaiting_agent");
-        let agent = at_work(&bench);
+        // How far it comes in its time is up to the machine.
+        let agent = if how == "time" { words_of_agent(&bench) } else { at_work(&bench) };
         match how {
             "ctrl-c" => assert_eq!(run.end().0, Some(130)),
             "abort" => {

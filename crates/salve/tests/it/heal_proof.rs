@@ -137,3 +137,39 @@ fn what_passes_and_fails_at_random_is_not_credited_to_whoever_was_lucky() {
     let check = check("gggg");
     ward.heal(&["--", "sh", "-c", &check]).expect(0, &["proven"]);
 }
+
+/// Gives a project a file that git ignores and that is too large to be copied; it takes no room.
+fn give_data(ward: &Ward) {
+    ward.project.write(".gitignore", "data/\n");
+    ward.project.write("data/made.txt", "data\n");
+    let big = std::fs::File::create(ward.project.dir().join("data/big.bin")).unwrap();
+    big.set_len(300 << 20).unwrap();
+}
+
+/// **Invariant:** A copy of the files that lacks some of them speaks against no repair, and is named.
+#[test]
+fn what_is_too_large_to_be_copied_is_named_where_the_copy_failed_for_it() {
+    let needs = "test -e data/big.bin || { echo 'Error: there is no data'; exit 1; }; ";
+    let ward = Ward::new();
+    give_data(&ward);
+    ward.project
+        .write("salve.toml", "[recovery]\nauto_approve = [\"touch cured\"]\nrequire_human = []\n");
+    let check = format!("{needs}test -e cured || {{ echo 'Error: boom in module x'; exit 1; }}\n");
+    ward.project.write("cured.sh", check);
+    let failure = b"Error: boom in module x\n";
+    let learned =
+        ward.project.run_with_input(&["memory", "learn", "--command", "touch cured"], failure);
+    assert!(learned.status.success(), "{learned:?}");
+    let said = ["fails too, but in another way: the copy beside your files lacks data (too much"];
+    ward.heal(&["--", "sh", "cured.sh"]).expect(0, &said);
+
+    let agent = "printf 'def add(a, b):\\n    return a + b\\n' > add.py; \
+                 printf '\\n\\ndef test_none():\\n    assert add.add(0, 0) == 0\\n' >> test_add.py";
+    let ward = self::ward(agent);
+    give_data(&ward);
+    let check = format!("{needs}exec python3 -B run.py");
+    ward.project.write("run.py", RUNNER);
+    let visit = ward.heal(&["--", "sh", "-c", &check]);
+    visit.expect(3, &["could not be run as it was before: the copy beside your files lacks data"]);
+    assert_eq!(ward.read("test_add.py"), TEST, "what nobody could judge is a person's");
+}

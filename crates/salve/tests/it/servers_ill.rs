@@ -66,6 +66,13 @@ fn lines(project: &Project, file: &str) -> usize {
     std::fs::read_to_string(project.dir().join(file)).unwrap_or_default().lines().count()
 }
 
+/// Has the server answer with this status from now on; it never finds half a file.
+fn answer(project: &Project, status: &str) {
+    project.write("answer.new", status);
+    let dir = project.dir();
+    std::fs::rename(dir.join("answer.new"), dir.join("answer.txt")).unwrap();
+}
+
 fn asks(project: &Project) -> bool {
     let asked = events(project, "requested");
     asked.iter().any(|entry| entry.to_string().contains("\"ask\""))
@@ -84,11 +91,11 @@ const QUICK: [(&str, &str); 2] =
 fn a_server_that_reloads_by_itself_is_left_running_told_of_once_and_seen_to_be_mended() {
     let project = Project::new();
     project.write("web.py", WEB);
-    project.write("answer.txt", "200");
+    answer(&project, "200");
     // The word says that it reloads, and it does.
     let _salve = Attended::start(&project, &QUICK, &["python3", "web.py", "--reload"]);
     wait_for("a server that is up", || answers(&project));
-    std::fs::write(project.dir().join("answer.txt"), "500").unwrap();
+    answer(&project, "500");
     wait_for("a question", || asks(&project));
     assert_eq!(lines(&project, "pids.txt"), 1, "it is not restarted");
     let pid = std::fs::read_to_string(project.dir().join("pids.txt")).unwrap();
@@ -97,7 +104,7 @@ fn a_server_that_reloads_by_itself_is_left_running_told_of_once_and_seen_to_be_m
     assert_eq!(opened.len(), 1, "{opened:?}");
     let told = opened[0].to_string();
     assert!(told.contains("ZeroDivisionError: division by zero"), "{told}");
-    project.write("answer.txt", "200");
+    answer(&project, "200");
     wait_for("its end", || !events(&project, "came_back").is_empty());
     wait_for("the end of the incident", || !events(&project, "ended").is_empty());
     assert_eq!((lines(&project, "pids.txt"), events(&project, "opened").len()), (1, 1));
@@ -107,13 +114,13 @@ fn a_server_that_reloads_by_itself_is_left_running_told_of_once_and_seen_to_be_m
 fn a_server_that_is_mended_while_it_is_looked_into_is_not_restarted() {
     let project = Project::new();
     project.write("web.py", WEB);
-    project.write("answer.txt", "200");
+    answer(&project, "200");
     let _salve = Attended::start(&project, &QUICK, &["python3", "web.py", "--reload"]);
     wait_for("a server that is up", || answers(&project));
-    std::fs::write(project.dir().join("answer.txt"), "500").unwrap();
+    answer(&project, "500");
     wait_for("an incident", || !events(&project, "opened").is_empty());
     // At once, so that it may be well before anything is chosen.
-    project.write("answer.txt", "200");
+    answer(&project, "200");
     wait_for("its end", || !events(&project, "ended").is_empty());
     assert!(!events(&project, "came_back").is_empty());
     assert_eq!(lines(&project, "pids.txt"), 1, "it is not restarted");
@@ -123,10 +130,10 @@ fn a_server_that_is_mended_while_it_is_looked_into_is_not_restarted() {
 fn an_ill_server_that_does_not_reload_is_restarted_once_and_then_left_running() {
     let project = Project::new();
     project.write("web.py", WEB);
-    project.write("answer.txt", "200");
+    answer(&project, "200");
     let _salve = Attended::start(&project, &QUICK, &["python3", "web.py"]);
     wait_for("a server that is up", || answers(&project));
-    std::fs::write(project.dir().join("answer.txt"), "500").unwrap();
+    answer(&project, "500");
     wait_for("a question", || asks(&project));
     assert_eq!(lines(&project, "pids.txt"), 2, "it is restarted once");
     let pids = std::fs::read_to_string(project.dir().join("pids.txt")).unwrap();
@@ -221,7 +228,7 @@ fn without_a_terminal_a_person_is_called_at_once() {
 fn ready_is_the_first_good_answer_and_a_missing_page_is_said() {
     let project = Project::new();
     project.write("web.py", WEB);
-    project.write("answer.txt", "404");
+    answer(&project, "404");
     let mut salve = dev(&project, &["--", "python3", "web.py"]);
     // Nothing is proven here, so nothing soaks.
     salve.env("SALVE_SERVER_HEALTH_SOAK_MS", "600000");
@@ -245,7 +252,7 @@ fn a_server_that_says_late_where_it_answers_is_looked_at_there() {
     // It says so only when it has been up for longer than its start-up may take.
     let late = WEB.replace("import http.server", "import time; time.sleep(4)\nimport http.server");
     project.write("web.py", late);
-    project.write("answer.txt", "200");
+    answer(&project, "200");
     let mut salve = dev(&project, &["--", "python3", "web.py"]);
     salve.env("SALVE_SERVER_STARTUP_TIMEOUT_MS", "100");
     let salve =

@@ -174,12 +174,17 @@ fn a_fix_that_helped_is_not_blamed_for_the_next_failure_and_that_is_healed_withi
     let refused = "connection refused";
     for (max, next, code, says) in [
         (2, refused, 0, "ran `./hbctl login`, then ran `touch connected` and called again: healed"),
-        (1, refused, 3, "ran `./hbctl login` and called again, which failed of something else"),
+        (
+            1,
+            refused,
+            3,
+            "ran `./hbctl login` and called again, but the call then failed for another reason",
+        ),
         (
             2,
             "no such order",
             4,
-            "ran `./hbctl login` and called again, which failed of something else",
+            "ran `./hbctl login` and called again, but the call then failed for another reason",
         ),
     ] {
         let project = stage();

@@ -191,13 +191,17 @@ const FLOORS: [&str; 10] = [
 
 /// Returns how settings judge less than before.
 pub(super) fn notes(diff: &Diff<'_>) -> Vec<Note> {
-    let was: BTreeMap<&str, &str> = diff.removed().filter_map(|(_, line)| setting(line)).collect();
+    let was: BTreeMap<&str, &str> = diff
+        .removed()
+        .filter_map(|(_, line)| setting(line))
+        .map(|was| (was.key, was.value))
+        .collect();
     let keys: BTreeSet<&str> =
-        diff.after.iter().filter_map(|line| Some(setting(line)?.0)).collect();
+        diff.after.iter().filter_map(|line| Some(setting(line)?.key)).collect();
     let mut notes = Vec::new();
     for (number, line) in diff.added() {
         let now = setting(line);
-        let before = now.and_then(|(key, _)| was.get(key).copied());
+        let before = now.and_then(|now| was.get(now.key).copied());
         if let Some(what) = lax(line, now, before) {
             notes.push(Note { line: Some(number), what });
         } else if let Some(list) = item_of(diff, number, line) {
@@ -206,7 +210,7 @@ pub(super) fn notes(diff: &Diff<'_>) -> Vec<Note> {
         }
     }
     for (number, line) in diff.removed() {
-        let Some((key, value)) = setting(line) else { continue };
+        let Some(SettingLine { key, value }) = setting(line) else { continue };
         let strict = STRICT.contains(&key) && is_on(value) || FLOORS.contains(&key);
         if strict && !keys.contains(key) {
             let what = format!("a setting is gone: `{}`", short(line));
@@ -217,12 +221,12 @@ pub(super) fn notes(diff: &Diff<'_>) -> Vec<Note> {
 }
 
 /// Says how a line that is new judges less.
-fn lax(line: &str, now: Option<(&str, &str)>, was: Option<&str>) -> Option<String> {
+fn lax(line: &str, now: Option<SettingLine<'_>>, was: Option<&str>) -> Option<String> {
     if line.starts_with(['#', ';']) || line.starts_with("//") {
         return None;
     }
     let shown = short(line);
-    let (key, value) = now?;
+    let SettingLine { key, value } = now?;
     let bare = value.trim_matches(['"', '\'', '[', ' ']).to_ascii_lowercase();
     let off = matches!(bare.as_str(), "off" | "\"off\"" | "none" | "allow")
         || bare.starts_with("off\"")
@@ -269,15 +273,23 @@ fn lax(line: &str, now: Option<(&str, &str)>, was: Option<&str>) -> Option<Strin
     None
 }
 
+/// A line that sets something.
+#[derive(Clone, Copy, Debug)]
+struct SettingLine<'l> {
+    key: &'l str,
+    value: &'l str,
+}
+
 /// Splits `"key": value,`, `key = value`, `key: value,` and `--key=value`.
-fn setting(line: &str) -> Option<(&str, &str)> {
+fn setting(line: &str) -> Option<SettingLine<'_>> {
     let line =
         line.trim_start_matches("- ").trim_start_matches("--").trim_end_matches([',', ';']).trim();
     let at = line.find([':', '='])?;
     let key = line[..at].trim().trim_matches(['"', '\'']);
     let plain = |c: char| c.is_alphanumeric() || "_-./@*".contains(c);
     let value = line[at + 1..].trim();
-    (!key.is_empty() && key.len() <= 80 && key.chars().all(plain)).then_some((key, value))
+    (!key.is_empty() && key.len() <= 80 && key.chars().all(plain))
+        .then_some(SettingLine { key, value })
 }
 
 /// Returns the list that a line on its own is an item of, if that is a list of what is left out.
@@ -291,7 +303,7 @@ fn item_of<'t>(diff: &Diff<'t>, number: u32, line: &str) -> Option<&'t str> {
         if line.starts_with([']', '}']) {
             return None;
         }
-        if let Some((key, value)) = setting(line) {
+        if let Some(SettingLine { key, value }) = setting(line) {
             let opens = value.is_empty() || value.ends_with(['[', '{', '(']);
             return (opens && LEFT_OUT.contains(&key)).then_some(key);
         }

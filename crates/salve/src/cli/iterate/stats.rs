@@ -80,7 +80,7 @@ fn tell(stats: &RecoveryStatistics, out: &Output) -> Result<(), CliError> {
         (stats.median_time_to_resolution_ms, stats.longest_time_to_resolution_ms)
     {
         let (median, longest) = (seconds(median), seconds(longest));
-        writeln!(to, "  answered in       {median} in the middle, {longest} at most")?;
+        writeln!(to, "  answered in       {median} (median), {longest} at most")?;
     }
     let named = |name: &str, count: u32| format!("{name} {count}");
     let categories: Vec<String> =

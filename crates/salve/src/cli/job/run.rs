@@ -341,7 +341,6 @@ fn drive(
     let mcp = mcp(&project)?;
     let planner = |agent: &NamedAgent| plan_agent(&config, &mcp, agent);
     let parts = JobParts {
-        project: project.clone(),
         folder,
         workspace,
         spec,

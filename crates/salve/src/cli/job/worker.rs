@@ -255,7 +255,7 @@ impl Worker<'_> {
             Ok(ClaimStanding::Held) => job.held_at = asked_at,
             Ok(ClaimStanding::Fenced) => self.give_up(job, "another worker took it over"),
             Err(_) if since < self.lease => {}
-            Err(_) => self.give_up(job, "its claim could not be prolonged"),
+            Err(_) => self.give_up(job, "its claim could not be renewed"),
         }
     }
 

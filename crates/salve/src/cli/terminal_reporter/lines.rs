@@ -19,6 +19,8 @@ use salve_core::view::{IncidentView, IncidentViewLine};
 
 /// The column at which the text of a line begins.
 const TEXT_COLUMN: usize = 19;
+/// Who waits for less than this has nothing to tell about it.
+const SHORTEST_WAIT_TOLD: u64 = 100;
 
 /// Whether what is written has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -233,8 +235,7 @@ fn of_phase(
         P::RepairStarted => {
             news("repair", format!("{message}, {}", evidence_path(view.subject().kind, view.id())))
         }
-        // Who does not wait has nothing to tell about it.
-        P::Waiting if message.starts_with("Waiting 0 s") => None,
+        P::Waiting if view.wait_ms() < SHORTEST_WAIT_TOLD => None,
         P::Waiting => news("waiting", message.clone()),
         // Nobody else is waited for: an agent is started.
         P::AwaitingAgent if !is_server(view) => None,

@@ -159,7 +159,7 @@ fn an_acceptance_holds_for_exactly_what_was_seen() {
     let Err(LiveError::NotThat { waiting: other }) = refused else { panic!("{refused:?}") };
     assert_ne!(other, digest);
     assert_eq!(approved(&live), Vec::<String>::new(), "neither the old nor the new entry");
-    assert_eq!(live.standing().waiting().unwrap().digest, other, "it asks again");
+    assert_eq!(live.standing.waiting().unwrap().digest, other, "it asks again");
 }
 
 #[test]
@@ -193,7 +193,7 @@ fn of_a_mixed_change_the_stricter_part_holds_at_once() {
 
     stage.write("recovery.enabled = false\nplaybook.auto = \"none\"\nrecovery.require_human = [\"git push\"]");
     changed(live.reload(now()).unwrap());
-    assert!(live.standing().waiting().is_none(), "a change that only narrows settles it");
+    assert!(live.standing.waiting().is_none(), "a change that only narrows settles it");
 }
 
 #[test]
@@ -208,7 +208,7 @@ fn a_killed_salve_leaves_its_agents_changes_to_the_next() {
     stage.write(TWO);
     let live = stage.live();
     assert_eq!(approved(&live), ["npm ci"]);
-    assert!(live.standing().waiting().is_some() && live.standing().guards().is_empty());
+    assert!(live.standing.waiting().is_some() && live.standing.guards().is_empty());
 }
 
 /// **Invariant:** A syntax error cannot hide a widening.
@@ -222,7 +222,7 @@ fn a_mistake_in_the_file_does_not_hide_a_wider_rule() {
     stage.write(TWO);
     waiting(live.reload(now()).unwrap());
     assert_eq!(approved(&live), ["npm ci"]);
-    assert!(live.standing().guards().is_empty());
+    assert!(live.standing.guards().is_empty());
 }
 
 #[test]

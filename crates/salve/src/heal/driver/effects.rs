@@ -144,7 +144,7 @@ impl EffectRunner<'_, '_> {
                 let limit = Duration::from_secs(seconds);
                 let sandbox = self.base.remedies.sandbox.clone();
                 let known = KnownCommand { command, root, dir, name, limit, sandbox, on };
-                self.aside(move || run_known(&care, &known, &scrubber).report);
+                self.aside(move || run_known(&care, &known, &scrubber));
             }
             RemedyWay::Playbook(action) => {
                 self.aside(move || cause::carry_out(&action, on, &place, &care, &scrubber));

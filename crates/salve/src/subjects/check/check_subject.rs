@@ -261,9 +261,7 @@ impl Subjects for CheckSubject<'_> {
     }
 
     fn resorts(&self, _: usize, case: &Case, diagnosis: &Diagnosis, _: &RunBase<'_>) -> Resorts {
-        let is_passing = case
-            .seen()
-            .is_some_and(|seen| seen.symptom.class.categories().job == "transient_runtime");
+        let is_passing = case.seen().is_some_and(|seen| seen.symptom.class.may_pass());
         let may_be_flaky = match diagnosis.nature {
             Nature::Transient | Nature::Infrastructure | Nature::Code => false,
             Nature::Unknown => is_passing,

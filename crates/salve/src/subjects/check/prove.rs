@@ -13,7 +13,8 @@
 
 use jiff::Timestamp;
 use salve_core::check::proof::{
-    self, Before, CheckFailure, Colour, Judged, Keep, OldVerifier, ProofEvidence, Touched,
+    self, Before, CheckFailure, Colour, Judged, Keep, OldVerifier, ProofEvidence, ProofGround,
+    Touched,
 };
 use salve_core::check::tamper::Weakening;
 use salve_core::check::{self, Results};
@@ -124,6 +125,13 @@ impl ProofState {
     }
 }
 
+/// What the runs beside the real tree showed, and what is to be said with it.
+#[derive(Clone, Copy)]
+struct NotedTrials<'t> {
+    trials: &'t CheckTrials,
+    note: &'t str,
+}
+
 /// Finds out whether a remedy made a check green.
 pub(super) struct Prover<'p, 'c, 'a> {
     pub(super) plan: &'p CommandPlan,
@@ -182,7 +190,7 @@ impl Prover<'_, '_, '_> {
     pub(super) fn tried(&mut self, trials: &CheckTrials) {
         let green = self.state.green.take().unwrap_or_default();
         let note = std::mem::take(&mut self.state.note);
-        self.judge(Touched::Tree, &green, Some((trials, &note)));
+        self.judge(Touched::Tree, &green, Some(NotedTrials { trials, note: &note }));
     }
 
     /// Weighs what is known of a green run.
@@ -217,9 +225,9 @@ impl Prover<'_, '_, '_> {
         })
     }
 
-    fn judge(&mut self, touched: Touched, green: &Results, trials: Option<(&CheckTrials, &str)>) {
-        let note = trials.map(|(_, note)| note).unwrap_or_default();
-        let trials = trials.map(|(trials, _)| trials);
+    fn judge(&mut self, touched: Touched, green: &Results, noted: Option<NotedTrials<'_>>) {
+        let note = noted.map(|noted| noted.note).unwrap_or_default();
+        let trials = noted.map(|noted| noted.trials);
         if self.state.what == RepairedWhat::Reported
             && let Some(why) = lacks_evidence(trials)
         {
@@ -228,6 +236,11 @@ impl Prover<'_, '_, '_> {
         }
         let judged = self.weigh(touched, green, trials);
         let mut why = judged.ground.to_string();
+        if let (ProofGround::UnrepairedOther, Some(lacking)) =
+            (&judged.ground, trials.and_then(|trials| trials.lacking.as_ref()))
+        {
+            why.push_str(&format!(": {lacking}"));
+        }
         if let Some(trials) = trials {
             why.extend(trials.weakenings.iter().map(said));
             why.push_str(&said_of_packages(&trials.packages));

@@ -90,6 +90,8 @@ pub enum TrialOutcome {
 pub struct CheckTrials {
     /// The state before the repair, if it was to be run.
     pub before: Option<TrialOutcome>,
+    /// What was not there when the state before the repair was run, in words, if anything was not.
+    pub lacking: Option<String>,
     /// The repaired state under the verifier as it was, if the repair touched that.
     pub old_verifier: Option<TrialOutcome>,
     /// The repaired state once more, if nothing else spoke against the repair.
@@ -122,6 +124,18 @@ impl ShownInLayer {
     }
 }
 
+/// The run of the state before the repair.
+struct TriedBefore {
+    outcome: TrialOutcome,
+    lacking: Option<String>,
+}
+
+impl From<TrialOutcome> for TriedBefore {
+    fn from(outcome: TrialOutcome) -> Self {
+        Self { outcome, lacking: None }
+    }
+}
+
 /// Both states of the files.
 struct States {
     workspace: Workspace,
@@ -144,11 +158,15 @@ impl TrialQuestion {
         };
         let examined = self.examine(&states);
         let previous = previous(&states, &examined);
-        let before = match self.extent {
+        let before: Option<TriedBefore> = match self.extent {
             ProofExtent::Full => Some(on_thread("before", || self.try_before(&states))),
-            ProofExtent::NewTests => Some(on_thread("new tests", || self.try_new_tests(&states))),
+            ProofExtent::NewTests => {
+                Some(on_thread("new tests", || self.try_new_tests(&states).into()))
+            }
             ProofExtent::Verifier => None,
         };
+        let lacking = before.as_ref().and_then(|before| before.lacking.clone());
+        let before = before.map(|before| before.outcome);
         let edited = |since| states.workspace.edited_packages(&states.before, since);
         let packages = self.since.map(edited).unwrap_or_default();
         let old_verifier = match packages.as_slice() {
@@ -167,7 +185,7 @@ impl TrialQuestion {
         let confirmed = if speaks { self.confirm() } else { None };
         let previous = previous.unwrap_or_default();
         let weakenings = examined.weakenings;
-        CheckTrials { before, old_verifier, confirmed, packages, weakenings, previous }
+        CheckTrials { before, lacking, old_verifier, confirmed, packages, weakenings, previous }
     }
 
     /// Runs the check where the change lies, and without the change where the user works.
@@ -234,7 +252,12 @@ impl TrialQuestion {
             Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
         };
         shadow.confine_writes();
-        TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
+        let ran = self.run_in(&shadow, self.plan.argv.clone());
+        match lacking(&shadow).filter(|_| !ran.is_green()) {
+            // It may be red for that alone.
+            Some(lacking) => TrialOutcome::NotRun(lacking),
+            None => TrialOutcome::Ran(ran),
+        }
     }
 
     /// Runs the repaired state again, a few times where that takes no time: what is green and red by
@@ -304,17 +327,17 @@ impl TrialQuestion {
         verifier::examine_states(&states.files, &self.plan.argv)
     }
 
-    fn try_before(&self, states: &States) -> TrialOutcome {
+    fn try_before(&self, states: &States) -> TriedBefore {
         let shadow = match states.workspace.shadow(&states.before) {
             Ok(shadow) => shadow,
-            Err(error) => return TrialOutcome::NotRun(with_causes(&error)),
+            Err(error) => return TrialOutcome::NotRun(with_causes(&error)).into(),
         };
         // The real tree is out of reach from here on, for this thread and all it starts.
         shadow.confine_writes();
         let narrowed = self.narrowed().map(|words| self.run_in(&shadow, words));
         let told = narrowed.filter(|ran| check::read(&ran.output).counts.ran() > Some(0));
         let ran = told.unwrap_or_else(|| self.run_in(&shadow, self.plan.argv.clone()));
-        match shadow.drifted() {
+        let outcome = match shadow.drifted() {
             [] => TrialOutcome::Ran(ran),
             // With what is installed now, that state is another.
             drifted if ran.is_green() => TrialOutcome::NotRun(format!(
@@ -322,7 +345,8 @@ impl TrialQuestion {
                 drifted.join(", ")
             )),
             _ => TrialOutcome::Ran(ran),
-        }
+        };
+        TriedBefore { outcome, lacking: lacking(&shadow) }
     }
 
     /// Runs the state before the repair with the tests that came with it.
@@ -347,7 +371,12 @@ impl TrialQuestion {
             return TrialOutcome::NotRun(error.to_string());
         }
         shadow.confine_writes();
-        TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
+        let ran = self.run_in(&shadow, self.plan.argv.clone());
+        match lacking(&shadow).filter(|_| !ran.is_green()) {
+            // It may be red for that alone.
+            Some(lacking) => TrialOutcome::NotRun(lacking),
+            None => TrialOutcome::Ran(ran),
+        }
     }
 
     fn try_old_verifier(
@@ -367,7 +396,12 @@ impl TrialQuestion {
             return TrialOutcome::NotRun(error.to_string());
         }
         shadow.confine_writes();
-        TrialOutcome::Ran(self.run_in(&shadow, self.plan.argv.clone()))
+        let ran = self.run_in(&shadow, self.plan.argv.clone());
+        match lacking(&shadow).filter(|_| !ran.is_green()) {
+            // It may be red for that alone.
+            Some(lacking) => TrialOutcome::NotRun(lacking),
+            None => TrialOutcome::Ran(ran),
+        }
     }
 
     /// Returns the command for only what had failed, where that is the same check otherwise.
@@ -397,6 +431,17 @@ impl TrialQuestion {
     }
 }
 
+/// Says what a state lacks where it was laid out, if it lacks anything.
+fn lacking(shadow: &Shadow) -> Option<String> {
+    match shadow.lacks() {
+        [] => None,
+        [one] => Some(format!("the copy beside your files lacks {one}")),
+        [first, more @ ..] => {
+            Some(format!("the copy beside your files lacks {first}, and {} more", more.len()))
+        }
+    }
+}
+
 /// Returns where the output of a run goes that nobody sees.
 fn unseen() -> Arc<Capture> {
     Arc::new(Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain).with_lines(2_000))
@@ -421,13 +466,13 @@ fn previous(states: &States, examined: &Examined) -> Result<Vec<KeptVerifierFile
 }
 
 /// Runs something on a thread that ends with it, and waits.
-fn on_thread(name: &str, run: impl FnOnce() -> TrialOutcome + Send) -> TrialOutcome {
+fn on_thread<T: From<TrialOutcome> + Send>(name: &str, run: impl FnOnce() -> T + Send) -> T {
     std::thread::scope(|scope| {
         let builder = std::thread::Builder::new().name(name.to_owned());
         match builder.spawn_scoped(scope, run).map(std::thread::ScopedJoinHandle::join) {
             Ok(Ok(trial)) => trial,
-            Ok(Err(_)) => TrialOutcome::NotRun("its thread failed".into()),
-            Err(error) => TrialOutcome::NotRun(error.to_string()),
+            Ok(Err(_)) => TrialOutcome::NotRun("its thread failed".into()).into(),
+            Err(error) => TrialOutcome::NotRun(error.to_string()).into(),
         }
     })
 }
@@ -436,14 +481,7 @@ impl CheckTrials {
     /// Returns that nothing could be looked at, and why; what nobody looked at is not trusted.
     fn none(why: &str) -> Self {
         let unseen = || Some(TrialOutcome::NotRun(why.to_owned()));
-        Self {
-            before: unseen(),
-            old_verifier: unseen(),
-            confirmed: None,
-            packages: Vec::new(),
-            weakenings: Vec::new(),
-            previous: Vec::new(),
-        }
+        Self { before: unseen(), old_verifier: unseen(), ..Self::default() }
     }
 }
 

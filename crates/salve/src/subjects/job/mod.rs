@@ -48,7 +48,6 @@ use crate::heal::agents::AgentPlan;
 use crate::heal::inbox::NewsQueue;
 use crate::heal::records::Records;
 use crate::process::Outlet;
-use crate::project::Project;
 use crate::store::{ClaimToken, Store, StoreError, Stream};
 use crate::workspace::{StepStore, WorkspaceError};
 
@@ -137,8 +136,6 @@ pub struct JobDriver<'b, 'p> {
 
 /// What belongs to one run of a job alone.
 pub struct JobParts<'a> {
-    /// The user's project.
-    pub project: Project,
     /// The job's directory.
     pub folder: JobFolder,
     pub workspace: StepStore,

@@ -8,10 +8,11 @@
 use std::time::{Duration, Instant};
 
 use salve_core::check::{self, CheckBrief};
+use salve_core::class::Class;
 use salve_core::event::{
-    Actor, Amounts, AtALoss, AttemptEnd, EffectReport, Entry, Event, FailureClass, HealStrategy,
-    IncidentEvent, IncidentPolicy, JobTurn, Judgement, Proof, RemedyKind, Repeat, Resource,
-    ResourceLimits, Subject, SubjectKind,
+    Actor, Amounts, AtALoss, AttemptEnd, EffectReport, Entry, Event, HealStrategy, IncidentEvent,
+    IncidentPolicy, JobTurn, Judgement, Proof, RemedyKind, Repeat, Resource, ResourceLimits,
+    Subject, SubjectKind,
 };
 use salve_core::incident::{DueEffect, Incident};
 use salve_core::job::JobMove;
@@ -155,9 +156,7 @@ impl StepSubject<'_, '_, '_> {
         let trial = context.cases.get(AT).and_then(Case::trial);
         let is_reset = trial.is_none_or(|trial| is_own_resort(trial.remedy.kind));
         let class = context.cases.get(AT).and_then(Case::seen).map(|seen| seen.symptom.class);
-        let may_pass = class.is_none_or(|class| {
-            FailureClass::named(class.categories().job) == Some(FailureClass::TransientRuntime)
-        });
+        let may_pass = class.is_none_or(Class::may_pass);
         match (is_reset, may_pass) {
             (true, _) => (Proof::Transient, "the step is done after another attempt"),
             (false, true) => (Proof::Transient, "the failure may have passed by itself"),

@@ -13,5 +13,5 @@ mod tool_calls;
 mod tool_repair;
 
 pub use desk::{CallAnswer, CallDesk, FailingCall, ServerFixes, ToolCaller};
-pub use tool_calls::ToolCalls;
+pub use tool_calls::{FAILED_OTHERWISE, ToolCalls};
 pub use tool_repair::{ToolRepair, ToolRepairEnd, ToolRepairTerms, ToolRepairWay};

@@ -33,6 +33,8 @@ const MOST_CAUSES: usize = 4;
 /// How many incidents of killed processes are brought to their end by the way.
 const MOST_LEFT: usize = 4;
 
+/// What is said behind what was done and helped, when the call then failed of something else.
+pub const FAILED_OTHERWISE: &str = "but the call then failed for another reason";
 /// What whoever waits is told when a call failed again after what made others work.
 const AGAIN: &str = "Salve tried this call again, which did not help: a person has to look.";
 /// What whoever waits is told about a call that must not be repeated.
@@ -392,7 +394,7 @@ fn unrepeated(choice: &HealChoice, failing: &FailingCall) -> Option<String> {
         HealChoice::Fixes(_) | HealChoice::Person(_) => {
             let done = failing.so_far.join(", then ");
             Some(format!(
-                "Salve {done} and called again, which failed of something else. \
+                "Salve {done} and called again, {FAILED_OTHERWISE}. \
                  auto_heal.max_retries allows no further call."
             ))
         }

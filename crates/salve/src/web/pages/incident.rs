@@ -12,7 +12,7 @@ use serde::Serialize;
 use super::needs_you::question_card;
 use super::parts::{
     ago, badge, budget_line, clock, counted, duration, finding_line, gate_word, kind_word,
-    origin_word, patch_lines, phase_line, place_badge, result_word, subject_word,
+    origin_word, patch_lines, phase_line, place_badge, result_word,
 };
 use super::what_if;
 use crate::web::ansi;
@@ -86,7 +86,7 @@ pub(super) fn page(details: &IncidentDetails, files: IncidentFiles<'_>) -> Marku
 fn head(details: &IncidentDetails) -> Markup {
     let repair = &details.story.repair;
     html! {
-        h1 { (subject_word(details.story.subject)) " " (visible(&repair.server)) }
+        h1 { (details.story.subject.for_people()) " " (visible(&repair.server)) }
         p.head-line {
             (badge(repair.state, repair.proof)) " "
             span { "opened " (ago(repair.started_at)) } " "
@@ -174,7 +174,7 @@ fn order_buttons(details: &IncidentDetails, diffs: &[AttemptDiff]) -> Markup {
 fn words_for_agent(details: &IncidentDetails) -> String {
     let repair = &details.story.repair;
     let id = repair.repair_id.short();
-    let what = format!("The {} `{}`", subject_word(details.story.subject), repair.server);
+    let what = format!("The {} `{}`", details.story.subject.for_people(), repair.server);
     let mut lines = vec![
         format!("{what} failed ({}): {}", repair.class, repair.key_line),
         format!("What it printed: {}", repair.crash_log_path),

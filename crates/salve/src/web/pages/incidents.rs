@@ -30,7 +30,7 @@ pub(super) fn page(query: &IncidentQuery, page: &IncidentPage) -> Markup {
 
 fn filter_form(query: &IncidentQuery) -> Markup {
     let state = query.state.map_or("", state_name);
-    let subject = query.subject.map_or("", subject_name);
+    let subject = query.subject.map_or("", SubjectKind::as_str);
     html! {
         form.filter role="search" data-navigate="/incidents" {
             label { span.sr { "Search" }
@@ -61,23 +61,13 @@ fn state_name(state: StateFilter) -> &'static str {
     }
 }
 
-fn subject_name(kind: SubjectKind) -> &'static str {
-    match kind {
-        SubjectKind::Server => "server",
-        SubjectKind::Check => "check",
-        SubjectKind::Tool => "tool",
-        SubjectKind::Step => "step",
-        SubjectKind::Iteration => "iteration",
-    }
-}
-
 /// Returns the address of the same list from another place on.
 fn address(query: &IncidentQuery, before: Option<u64>) -> String {
     let encoded = url_encoded(&query.text);
     let mut parts = Vec::new();
     parts.extend((!encoded.is_empty()).then(|| format!("q={encoded}")));
     parts.extend(query.state.map(|state| format!("state={}", state_name(state))));
-    parts.extend(query.subject.map(|kind| format!("subject={}", subject_name(kind))));
+    parts.extend(query.subject.map(|kind| format!("subject={}", kind.as_str())));
     parts.extend(before.map(|before| format!("before={before}")));
     if parts.is_empty() {
         "/incidents".to_owned()

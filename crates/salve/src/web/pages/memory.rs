@@ -116,7 +116,7 @@ fn failure_actions(row: &KnownFailureRow, signature: &str) -> Markup {
                 form.edit data-post={ "/api/memory/" (signature) "/edit" } {
                     input type="hidden" name="old" value=(tried.remedy.text.as_str());
                     label { (tried.remedy.kind.to_string()) " " textarea name="new" rows="2" { (tried.remedy.text.as_str()) } }
-                    p.dim { "A remedy that reads otherwise begins without a record; an empty one is dropped." }
+                    p.dim { "A remedy that you change begins without a record; an empty one is dropped." }
                     p { button type="submit" { "Save" } }
                 }
             }

@@ -7,9 +7,7 @@ use salve_core::repair::QuestionDetail;
 use salve_core::view::RemedyTried;
 
 use super::now::work_card;
-use super::parts::{
-    ago, finding_line, gate_word, nothing, origin_word, patch_lines, place_badge, subject_word,
-};
+use super::parts::{ago, finding_line, gate_word, nothing, origin_word, patch_lines, place_badge};
 use super::settings::{proposed_rule_card, waiting_card};
 use crate::web::views::{AttemptDiff, IncidentDetails, PersonNeeds};
 use crate::web::visible::visible;
@@ -40,7 +38,7 @@ pub(super) fn question_card(
         article.card.question data-item id={ "ask-" (id) "-" (ask.number) } {
             header {
                 span.badge.bad { "needs you" }
-                span.subject { (subject_word(details.story.subject)) " " b { (visible(&repair.server)) } }
+                span.subject { (details.story.subject.for_people()) " " b { (visible(&repair.server)) } }
                 a href={ "/incidents/" (id) } { "heal-" (id) }
                 span.dim { "asked " (ago(question.asked_at)) }
             }

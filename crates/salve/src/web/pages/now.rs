@@ -5,8 +5,7 @@ use salve_core::event::SubjectKind;
 use salve_core::repair::{BrowserError, Server, ServerState};
 
 use super::parts::{
-    ago, badge, budget_line, clock, incident_rows, lasting_since, nothing, phase_line,
-    subject_word, url_encoded,
+    ago, badge, budget_line, clock, incident_rows, lasting_since, nothing, phase_line, url_encoded,
 };
 use crate::web::views::{
     IncidentDetails, IncidentRow, NoticeLine, ProjectMood, ProjectOverview, WorkCard, WorkKind,
@@ -123,7 +122,7 @@ fn check_card(row: &IncidentRow) -> Markup {
         article.card data-item id={ "check-" (row.id.short()) } {
             header {
                 (badge(row.state, row.proof))
-                span.subject { (subject_word(row.subject)) " " b { (visible(&row.name)) } }
+                span.subject { (row.subject.for_people()) " " b { (visible(&row.name)) } }
             }
             p.dim {
                 "Last incident: " a href={ "/incidents/" (row.id.short()) } { "heal-" (row.id.short()) }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use maud::{Markup, html};
-use salve_core::event::{Amounts, Proof, RemedyKind, RemedyOrigin, RemedyVerdict, SubjectKind};
+use salve_core::event::{Amounts, Proof, RemedyKind, RemedyOrigin, RemedyVerdict};
 use salve_core::playbook::PlaybookFinding;
 use salve_core::repair::RepairStanding;
 use salve_core::view::{RemedyResult, RemedyTried};
@@ -47,16 +47,6 @@ pub(super) fn proof_word(proof: Proof) -> Option<&'static str> {
         Proof::Flaky => Some("flaky"),
         Proof::Masked => Some("masked"),
         Proof::Failed => Some("failed"),
-    }
-}
-
-pub(super) fn subject_word(kind: SubjectKind) -> &'static str {
-    match kind {
-        SubjectKind::Server => "server",
-        SubjectKind::Check => "check",
-        SubjectKind::Tool => "tool",
-        SubjectKind::Step => "step",
-        SubjectKind::Iteration => "loop",
     }
 }
 
@@ -128,7 +118,7 @@ pub(super) fn incident_rows(rows: &[IncidentRow]) -> Markup {
                     a.row href={ "/incidents/" (row.id.short()) } {
                         span.row-head {
                             (badge(row.state, row.proof))
-                            span.subject { (subject_word(row.subject)) " " b { (visible(&row.name)) } }
+                            span.subject { (row.subject.for_people()) " " b { (visible(&row.name)) } }
                             span.dim { (ago(row.opened_at)) }
                         }
                         span.key-line { (visible(&row.key_line)) }

@@ -16,7 +16,7 @@ pub(super) fn form(details: &IncidentDetails) -> Markup {
     };
     html! {
         details #what-if {
-            summary { "What if the settings had been others?" }
+            summary { "What if the settings had been different?" }
             form.what-if data-fragment={ "/fragment/incidents/" (id) "/what-if" } data-into="what-if-answer" {
                 (number("attempts", "Attempts", limits.attempts))
                 (number("tokens", "Tokens", limits.tokens))

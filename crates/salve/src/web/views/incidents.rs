@@ -46,7 +46,7 @@ pub(in crate::web) struct IncidentRow {
 /// Which incidents are listed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::web) struct IncidentQuery {
-    /// Only those that stand so.
+    /// Only those in this state.
     pub(in crate::web) state: Option<StateFilter>,
     /// Only those of this kind.
     pub(in crate::web) subject: Option<SubjectKind>,

@@ -24,12 +24,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{
     Pid, PidfdFlags, Signal, WaitOptions, getpid, pidfd_open, set_child_subreaper,
 };
-use rustix::thread::{CapabilitySet, CapabilitySets};
+use rustix::thread::CapabilitySet;
 
 use super::plan::{LayerPlan, PlanKind};
 use super::{hidden, launcher, mounts};
 use crate::process::keeper;
-use crate::sandbox::{Writes, bound_capabilities, deny_keys};
+use crate::sandbox::{Writes, bound_capabilities, deny_keys, pass_on_mounting};
 
 /// The word by which this program knows that it is the outer process of a layer.
 pub(super) const OUTER: &str = "layered";
@@ -97,7 +97,7 @@ fn run_outer(file: &Path) -> Result<ExitCode, LayerRefusal> {
         PlanKind::Mounts(mounts) => {
             leave_namespaces()?;
             mounts::mount_all(&plan, mounts)?;
-            pass_on_rights()?;
+            pass_on_mounting().map_err(LayerRefusal::of("starting inside"))?;
         }
         // Without a namespace that ends as one, what it leaves behind falls to this process.
         PlanKind::Landlock => {
@@ -146,21 +146,6 @@ fn wait_with(owner: &OwnedFd, inner: &Child) -> Result<(), LayerRefusal> {
             Err(error) => return Err(LayerRefusal::of(WAITING)(error)),
         }
     }
-}
-
-/// Lets the command that goes on inside show its processes.
-fn pass_on_rights() -> Result<(), LayerRefusal> {
-    let refusal = || LayerRefusal::of("starting inside");
-    if rustix::process::geteuid().is_root() {
-        return Ok(());
-    }
-    let own = rustix::thread::capabilities(None).map_err(refusal())?;
-    let kept = own.inheritable | CapabilitySet::SYS_ADMIN;
-    let sets = CapabilitySets { inheritable: kept, ..own };
-    rustix::thread::set_capabilities(None, sets).map_err(refusal())?;
-    rustix::thread::configure_capability_in_ambient_set(CapabilitySet::SYS_ADMIN, true)
-        .map_err(refusal())?;
-    Ok(())
 }
 
 /// Returns the command that goes on inside.

@@ -80,7 +80,7 @@ impl<'a> Bringer<'a> {
         if let Err(error) = brought
             && error.kind() != io::ErrorKind::NotFound
         {
-            self.lacks.push(format!("{}: {error}", path.display()));
+            self.lacks.push(format!("{} ({error})", path.display()));
         }
     }
 

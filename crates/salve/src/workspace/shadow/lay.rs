@@ -6,13 +6,13 @@ use std::fs::{self, File, Permissions};
 use std::io::{self, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::{Component, Path};
+use std::path::Path;
 
 use super::{Scanner, ShadowRoots, WorkspaceError, link_text};
 use crate::workspace::git::Git;
 use crate::workspace::keep;
 use crate::workspace::oid::Oid;
-use crate::workspace::tree::{Gap, Kind, Rel, TreeItem, WorkingTree, show};
+use crate::workspace::tree::{Gap, Kind, Rel, TreeItem, Why, WorkingTree, show};
 
 /// Makes the directories from the top to the root, and shows what lies beside the way by links.
 pub(super) fn surround(ground: &ShadowRoots) -> Result<(), WorkspaceError> {
@@ -38,7 +38,16 @@ pub(super) fn lay(
 ) -> Result<Vec<String>, WorkspaceError> {
     lay_over(&scanner.git, tree, ground)?;
     let gaps = tree.gaps.iter().filter(|(path, gap)| !bring_large(ground, path, gap));
-    Ok(gaps.map(|(path, _)| format!("{}: it is not kept", show(path))).collect())
+    Ok(gaps.map(|(path, gap)| format!("{} ({})", show(path), in_words(gap.why))).collect())
+}
+
+/// Returns why a file is not kept, for people.
+fn in_words(why: Why) -> &'static str {
+    match why {
+        Why::TooLarge | Why::TooMuch => "too large to keep a copy of",
+        Why::Unreadable => "it cannot be read",
+        Why::Derived => "a tool makes it",
+    }
 }
 
 /// Lays a tree out whose files the `store` has.
@@ -102,63 +111,4 @@ fn bring_large(ground: &ShadowRoots, path: &OsStr, gap: &Gap) -> bool {
     fs::symlink_metadata(&real).is_ok_and(|meta| is_same(&meta))
         && place.parent().is_some_and(|dir| fs::create_dir_all(dir).is_ok())
         && fs::copy(&real, &place).is_ok()
-}
-
-/// Gives the files that `only` names the state that they have in `tree`.
-pub(super) fn overlay(
-    scanner: &Scanner,
-    ground: &ShadowRoots,
-    tree: &WorkingTree,
-    only: &[String],
-) -> Result<(), WorkspaceError> {
-    let only: HashSet<&str> = only.iter().map(String::as_str).collect();
-    for name in &only {
-        // The names are for people: one that tells not all of its path names none in `tree`.
-        clear(ground, Path::new(name)).map_err(WorkspaceError::io(ground.root.join(name)))?;
-    }
-    let is_meant = |path: &&Rel| only.contains(show(path).as_str());
-    let meant: Vec<_> = tree.items.iter().filter(|(path, _)| is_meant(path)).collect();
-    for (path, _) in &meant {
-        make_way(ground, Path::new(path)).map_err(WorkspaceError::io(ground.root.join(path)))?;
-    }
-    write_all(&scanner.git, ground, meant.into_iter())
-}
-
-/// Removes a file of the shadow, never what a link leads to.
-fn clear(ground: &ShadowRoots, path: &Path) -> io::Result<()> {
-    let is_inside = path.components().all(|part| matches!(part, Component::Normal(_)));
-    let above = path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty());
-    if !is_inside || above.into_iter().any(|dir| ground.root.join(dir).is_symlink()) {
-        return Ok(());
-    }
-    let place = ground.root.join(path);
-    match fs::symlink_metadata(&place) {
-        Ok(meta) if meta.is_dir() => Ok(()),
-        Ok(_) => fs::remove_file(place),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) if error.kind() == io::ErrorKind::NotADirectory => Ok(()),
-        Err(error) => Err(error),
-    }
-}
-
-/// Makes the directories to `path` real ones, and its place free.
-fn make_way(ground: &ShadowRoots, path: &Path) -> io::Result<()> {
-    let mut above: Vec<&Path> =
-        path.ancestors().skip(1).filter(|dir| !dir.as_os_str().is_empty()).collect();
-    above.reverse();
-    for dir in above {
-        let dir = ground.root.join(dir);
-        match fs::symlink_metadata(&dir) {
-            Ok(meta) if meta.is_dir() => continue,
-            Ok(_) => fs::remove_file(&dir)?,
-            Err(_) => {}
-        }
-        fs::create_dir(&dir)?;
-    }
-    let place = ground.root.join(path);
-    match fs::symlink_metadata(&place) {
-        Ok(meta) if meta.is_dir() => fs::remove_dir_all(place),
-        Ok(_) => fs::remove_file(place),
-        Err(_) => Ok(()),
-    }
 }

@@ -103,17 +103,6 @@ impl Workspace {
         let drifted = packages::differing(&tree.packages, &now);
         Ok(Shadow { ground, env, lacks, drifted, _lair: lair })
     }
-
-    /// Gives the files named by `only` in a shadow the state that they have in another snapshot;
-    /// what is not there is removed.
-    pub fn overlay(
-        &self,
-        shadow: &Shadow,
-        from: &Snapshot,
-        only: &[String],
-    ) -> Result<(), WorkspaceError> {
-        lay::overlay(&self.scanner, &shadow.ground, &from.tree, only)
-    }
 }
 
 impl Shadow {

@@ -69,37 +69,10 @@ fn a_check_runs_on_the_state_before_whatever_the_tree_holds_now() {
     assert!(shadow.told(&told).ends_with(&format!("{}\n", stage.place.root().display())), "{told}");
     assert_eq!(stage.place.picture(), repaired);
 
-    let after = stage.workspace.measure(&before).unwrap().after;
-    stage.workspace.overlay(&shadow, &after, &["src/sum.sh".into(), "check.sh".into()]).unwrap();
-    assert_eq!(run(&shadow, "sh check.sh && echo green"), "green\n");
     let (root, lair) = (shadow.root().to_path_buf(), stage.workspace.shadows.clone());
     drop(shadow);
     assert!(!root.exists());
     assert_eq!(fs::read_dir(lair).unwrap().count(), 0);
-}
-
-#[test]
-fn an_overlay_adds_removes_and_replaces_and_leads_nowhere_else() {
-    let stage = Stage::of(Place::new());
-    let outside = tempfile::tempdir().unwrap();
-    fs::write(outside.path().join("a"), "outside").unwrap();
-    stage.place.write("tests/a", "old");
-    stage.place.write("kept", "old");
-    let before = stage.workspace.snapshot(name(1)).unwrap();
-    fs::remove_dir_all(stage.place.root().join("tests")).unwrap();
-    symlink(outside.path(), stage.place.root().join("tests")).unwrap();
-    stage.place.write("added", "new");
-    stage.place.write("kept", "new");
-    let after = stage.workspace.measure(&before).unwrap().after;
-
-    let shadow = stage.workspace.shadow(&after).unwrap();
-    let only = ["tests/a", "added", "../../x", "/etc/hostname"].map(str::to_owned);
-    stage.workspace.overlay(&shadow, &before, &only).unwrap();
-    let read = |path: &str| fs::read_to_string(shadow.root().join(path)).ok();
-    assert_eq!(read("tests/a").as_deref(), Some("old"));
-    assert_eq!((read("added"), read("kept").as_deref()), (None, Some("new")));
-    assert_eq!(fs::read_to_string(outside.path().join("a")).unwrap(), "outside");
-    assert!(Path::new("/etc/hostname").exists());
 }
 
 #[test]
