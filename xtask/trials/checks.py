@@ -99,6 +99,34 @@ def _(it):
     it.salve("heal", "--", "uv", "run", "--locked", "pytest", "-q", says=["python.uv-lock", "healed"])
 
 
+def uv_workspace(it):
+    """Makes a workspace of uv: a member with its tests, and an extra that somebody chose."""
+    member = ('[project]\nname = "cart"\nversion = "1"\nrequires-python = ">=3.9"\n'
+              'dependencies = ["iniconfig", "pytest==8.3.3"]\n'
+              '[project.optional-dependencies]\nextra = ["markupsafe"]\n')
+    it.write({"pyproject.toml": '[project]\nname = "shop"\nversion = "1"\nrequires-python = ">=3.9"\n'
+                                '[tool.uv.workspace]\nmembers = ["cart"]\n',
+              "cart/pyproject.toml": member, "cart/cart.py": "import iniconfig\n" + CART,
+              "cart/test_cart.py": TEST, ".gitignore": IGNORED})
+    it.sh("uv sync -q --all-packages --all-extras")
+    it.commit()
+
+
+for way in ("from the top", "from the member"):
+    @story(f"uv: a member's package that is gone comes back and nothing else goes, {way}")
+    def _(it, way=way):
+        uv_workspace(it)
+        it.sh("rm -rf .venv/lib/python3*/site-packages/iniconfig")
+        if way == "from the top":
+            it.salve("heal", "--", ".venv/bin/python", "-m", "pytest", "-q", "cart", says=["healed"])
+        else:
+            it.dir = it.dir / "cart"
+            it.salve("heal", "--", "../.venv/bin/python", "-m", "pytest", "-q", says=["healed"])
+            it.dir = it.dir.parent
+        it.sh("test -d .venv/lib/python3*/site-packages/markupsafe")
+        it.unchanged()
+
+
 @story("pytest: versions that drifted from the requirements are seen as that")
 def _(it):
     it.write({"requirements.txt": "pytest==8.3.3\nmarkupsafe==2.1.5\njinja2==3.1.4\n"})

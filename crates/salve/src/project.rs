@@ -197,6 +197,11 @@ impl Project {
         self.state_dir().join("logs").join(format!("{server}.log"))
     }
 
+    /// Returns the log of what agents say that Salve started.
+    pub fn agent_log(&self) -> PathBuf {
+        self.state_dir().join("agent.log")
+    }
+
     /// Returns the directory of what was learned, which a team may share.
     pub fn learned(&self) -> PathBuf {
         self.state_dir().join("learned")

@@ -333,6 +333,24 @@ pub enum PersonQuestion {
     Ordered,
 }
 
+impl PersonQuestion {
+    /// Tells whether a yes has something done that is ready, rather than another try.
+    pub fn is_decision(self) -> bool {
+        match self {
+            Self::Remedy | Self::ChangeTooLarge | Self::Conflict | Self::MayHaveActed => true,
+            Self::Exhausted(_)
+            | Self::NothingLeft
+            | Self::NoProgress
+            | Self::RollBackFailed
+            | Self::SnapshotFailed
+            | Self::Masked
+            | Self::Flaky
+            | Self::Tripped(_)
+            | Self::Ordered => false,
+        }
+    }
+}
+
 /// How an incident ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

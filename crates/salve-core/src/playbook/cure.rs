@@ -362,7 +362,11 @@ fn venv_reinstall(python: &PythonProject) -> Option<ActionStep> {
     // A pip that is damaged itself cannot mend anything.
     let is_pip = |(name, _): &(String, String)| name == "pip";
     let mut argv = match python.manager {
-        PythonManager::Uv => words(["uv", "sync", "--frozen", "--reinstall-package", first]),
+        PythonManager::Uv => {
+            let mut argv = uv_sync(python);
+            argv.extend(words(["--reinstall-package", first]));
+            argv
+        }
         PythonManager::Pip if !python.damaged.iter().any(is_pip) => {
             let mut argv = words([&python.command(), "-m", "pip", "install", "--no-input"]);
             argv.extend(words(["--disable-pip-version-check", "--force-reinstall", "--no-deps"]));
@@ -378,12 +382,20 @@ fn venv_reinstall(python: &PythonProject) -> Option<ActionStep> {
     Some(run(argv, &python.dir, LONG))
 }
 
+/// Installs what the lockfile says into the environment, and leaves what else is in it: extras,
+/// groups and members that somebody chose are not known here.
+fn uv_sync(python: &PythonProject) -> Vec<String> {
+    let mut argv = words([python.manager.program(), "sync", "--frozen", "--inexact"]);
+    argv.extend(python.is_workspace.then(|| "--all-packages".to_owned()));
+    argv
+}
+
 /// Installs what the project declares, by whoever the project says.
 fn venv_install(python: &PythonProject) -> Option<Vec<ActionStep>> {
     let venv = python.venv.as_ref()?;
     let (program, dir) = (python.manager.program(), &python.dir);
     let argv = match python.manager {
-        PythonManager::Uv => words([program, "sync", "--frozen"]),
+        PythonManager::Uv => uv_sync(python),
         PythonManager::Poetry => words([program, "install", "--no-interaction", "--no-ansi"]),
         PythonManager::Pipenv => words([program, "sync", "--dev"]),
         PythonManager::Pip => {
@@ -405,4 +417,35 @@ fn venv_install(python: &PythonProject) -> Option<Vec<ActionStep>> {
         }
     };
     (!python.sources.is_empty()).then(|| vec![run(argv, dir, LONG)])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::facts::Venv;
+    use super::*;
+
+    /// **Invariant:** what somebody put into an environment of uv besides what the lockfile's own
+    /// project needs is not removed by a remedy.
+    #[test]
+    fn what_else_is_in_an_environment_of_uv_stays() {
+        let venv = Some(Venv { path: ".venv".into(), exists: true, ..Venv::default() });
+        let damaged = vec![("starlette".to_owned(), "0.46.0".to_owned())];
+        let alone = PythonProject {
+            manager: PythonManager::Uv,
+            sources: vec!["uv.lock".to_owned()],
+            venv,
+            damaged,
+            ..PythonProject::default()
+        };
+        let argv = |step: &ActionStep| match step {
+            ActionStep::Run { argv, .. } => argv.join(" "),
+            other => panic!("{other:?}"),
+        };
+        let install = |python: &PythonProject| argv(&venv_install(python).unwrap()[0]);
+        assert_eq!(install(&alone), "uv sync --frozen --inexact");
+        let workspace = PythonProject { is_workspace: true, ..alone };
+        assert_eq!(install(&workspace), "uv sync --frozen --inexact --all-packages");
+        let again = "uv sync --frozen --inexact --all-packages --reinstall-package starlette";
+        assert_eq!(argv(&venv_reinstall(&workspace).unwrap()), again);
+    }
 }

@@ -279,6 +279,8 @@ pub struct PythonProject {
     pub manager: PythonManager,
     /// Whether that program is on the `PATH`.
     pub manager_found: bool,
+    /// Whether it is a workspace, whose members share one environment.
+    pub is_workspace: bool,
     /// The files that say what to install, the surest first.
     pub sources: Vec<String>,
     /// Declared distributions, normalised.

@@ -4,7 +4,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use salve_core::agent::{AgentStream, AgentVerdict, Dialect, Sign, TokenPrices, Trouble};
+use salve_core::agent::{AgentStream, AgentVerdict, Dialect, Sign, Trouble};
 use salve_core::event::{Amounts, ProcessExit, Resource, StepTimer};
 use salve_core::scrub::Scrubber;
 
@@ -13,7 +13,8 @@ use super::outlets::{read_complaints, read_lines};
 use super::timers::{TimerNews, WorkTimers};
 use super::transcript::Transcript;
 use super::vitals::Vitals;
-use super::{Activity, AgentBounds, AgentEvent, End, Ending};
+use super::{Activity, AgentBounds, AgentEvent, End, Ending, Profile};
+use crate::process::AgentWords;
 
 /// How many lines may wait to be read; an agent that prints faster has to wait.
 pub(super) const INBOX: usize = 64;
@@ -52,6 +53,8 @@ pub(super) struct Drive {
     bounds: AgentBounds,
     scrubber: Scrubber,
     on: Box<dyn FnMut(AgentEvent) + Send>,
+    /// Where all that it says is found while it works.
+    words: AgentWords,
     told: Option<Instant>,
     charged: Amounts,
     too_long: u64,
@@ -67,18 +70,19 @@ pub(super) struct Drive {
 
 impl Drive {
     pub(super) fn new(
-        dialect: Dialect,
-        prices: Option<TokenPrices>,
+        profile: &Profile,
         bounds: AgentBounds,
         scrubber: Scrubber,
+        words: AgentWords,
         on: Box<dyn FnMut(AgentEvent) + Send>,
     ) -> Self {
         Self {
-            stream: AgentStream::new(dialect).with_prices(prices),
-            dialect,
+            stream: AgentStream::new(profile.dialect).with_prices(profile.prices),
+            dialect: profile.dialect,
             bounds,
             scrubber,
             on,
+            words,
             told: None,
             charged: Amounts::default(),
             too_long: 0,
@@ -181,6 +185,7 @@ impl Drive {
                     }
                 }
                 Ok(AgentRunMessage::Complaint(line)) => {
+                    self.words.say(self.scrubber.scrub(&line).as_str());
                     if let Some(sign) = self.stream.complaint(&line) {
                         let end = self.take_sign(&sign);
                         self.note_life(&mut vitals);
@@ -268,11 +273,25 @@ impl Drive {
             Sign::Trouble { kind, text } => self.trouble = Some((*kind, text.clone())),
             Sign::Session { .. } | Sign::Said(_) | Sign::Used { .. } | Sign::Spent(_) => {}
         }
+        self.keep_words(sign);
         // Of one that is ended for it, the ending tells.
         if refused.is_none() {
             self.tell(sign);
         }
         refused.map(End::Failed)
+    }
+
+    /// Keeps what it says for whoever wants to read all of it.
+    fn keep_words(&self, sign: &Sign) {
+        let text = match sign {
+            Sign::Said(text) | Sign::Trouble { text, .. } | Sign::Retry { text, .. } => {
+                self.scrubber.scrub(text).to_string()
+            }
+            Sign::Used { tool } => format!("uses {}", self.scrubber.scrub(tool)),
+            // Its last word is told where it ends.
+            Sign::Session { .. } | Sign::Spent(_) | Sign::Result { .. } => return,
+        };
+        self.words.say(&text);
     }
 
     /// Passes on what the agent does, but not faster than anybody can read.

@@ -267,7 +267,8 @@ pub fn start(
         on(AgentEvent::Activity(Activity::NoPrice));
     }
     let transcript = Transcript::open(task.transcript.as_ref(), scrubber);
-    let drive = Drive::new(profile.dialect, profile.prices, task.bounds, scrubber.clone(), on)
+    let words = care.work().begin_words();
+    let drive = Drive::new(profile, task.bounds, scrubber.clone(), words, on)
         .with_transcript(transcript);
     let outbox = messages.clone();
     // The layer stays for as long as somebody works in it.

@@ -331,7 +331,12 @@ fn desert(store: &Store, incident: &Incident, out: &Output) {
     let how = if is_loop {
         format!("go on with: salve loop run --id {}", events::visible(name.as_str()))
     } else {
-        "it takes effect when one does again".to_owned()
+        let again = match incident.subject().kind {
+            SubjectKind::Check => "when you run `salve heal` again",
+            SubjectKind::Server => "when you run `salve dev` again",
+            SubjectKind::Tool | SubjectKind::Step | SubjectKind::Iteration => "when one does again",
+        };
+        format!("it takes effect {again}")
     };
     if is_loop {
         // Whoever goes on with the loop writes what could not be written now.
@@ -384,6 +389,6 @@ fn told(entries: Vec<Entry>, out: &Output) -> Result<(), CliError> {
     }
     let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
     let (by, text) = (events::visible(&last.by), events::visible(&last.text));
-    writeln!(out.stdout(), "{green}●{green:#} heal-{id}  {by} {text}")?;
+    writeln!(out.fitted(), "{green}●{green:#} heal-{id}  {by} {text}")?;
     Ok(())
 }

@@ -3,7 +3,7 @@
 pub(super) mod agents;
 mod ears;
 mod key_filter;
-mod keys;
+pub(super) mod keys;
 
 use std::ffi::OsString;
 use std::path::Path;
@@ -18,7 +18,7 @@ use salve_core::scrub::Scrubber;
 use signal_hook::consts::SIGINT;
 use uuid::Uuid;
 
-use self::keys::Keys;
+use self::keys::{Asked, Keys};
 use super::bare::{BareCommand, BareReason};
 use super::foundation::{Foundation, Purpose};
 use super::heal::here;
@@ -149,7 +149,7 @@ fn hear_keys(
         (_, true) => ears::pass_keys(&servers.news()),
         (Some(by), false) if base.presence == Presence::Attended && !out.json() => {
             let inbox = base.inbox.sender();
-            let keys = Keys::new(&foundation.project, &foundation.outlet, &inbox, by);
+            let keys = Keys::new(foundation, by, Asked::LatestOfServers).pausing(inbox);
             if wanted.len() == 1 {
                 keys.hear_the_rest(&servers.news());
             } else {

@@ -33,7 +33,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     if args.new_key {
         refuse_agents("make a new key")?;
         let name = SealKeys::renew().map_err(StoreError::from)?;
-        writeln!(out.stdout(), "people's words are sealed with a new key from now on: {name}")?;
+        writeln!(out.fitted(), "people's words are sealed with a new key from now on: {name}")?;
         return Ok(Exit::Well);
     }
     let project = match Project::locate(out.global().project.as_deref()) {
@@ -51,7 +51,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
         out.fact(&DoctorReport { version: 1, state: worst, findings: &findings })?;
     } else {
-        let mut to = out.stdout();
+        let mut to = out.fitted();
         for finding in &findings {
             line(&mut to, finding)?;
         }

@@ -193,7 +193,7 @@ fn print(entries: &[Entry], out: &Output) -> Result<(), CliError> {
         }
         return Ok(stdout.flush()?);
     }
-    let mut stdout = out.stdout();
+    let mut stdout = out.fitted();
     for entry in entries {
         writeln!(stdout, "{}", text::line(entry, &zone))?;
     }

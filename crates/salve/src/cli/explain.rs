@@ -88,7 +88,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
 fn show(explanation: &ErrorExplanation, out: &Output) -> Result<(), CliError> {
     let ErrorExplanation { class, key_line, signature, why, .. } = explanation;
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
-    let mut to = out.stdout();
+    let mut to = out.fitted();
     writeln!(to, "{bold}{class}{bold:#}  {}", visible(&explanation.error_type))?;
     writeln!(to, "  {}", visible(key_line))?;
     writeln!(to, "  {dim}why      {dim:#}  {}", visible(why))?;

@@ -59,7 +59,7 @@ pub(super) struct Foundation<'o> {
     pub(super) run: Uuid,
     pub(super) notices: RefCell<Notifier>,
     /// What the work under way writes.
-    work: WorkOutput,
+    pub(super) work: WorkOutput,
     /// Where people's words come in while this runs.
     _door: Option<Door>,
     /// Whoever is told figures and spans of this run.
@@ -91,7 +91,8 @@ impl<'o> Foundation<'o> {
         let (run, outlet) = (Uuid::new_v4(), outlet(out));
         let me = crate::process::this(&scrubber);
         let _telemetry = Telemetry::start(&project, &config.settings.telemetry, &me)?;
-        let (_door, work) = (door, WorkOutput::default());
+        let work = WorkOutput::keeping_words(&project.agent_log(), &scrubber);
+        let _door = door;
         Ok(Self { project, store, scrubber, outlet, run, notices, work, _door, _telemetry, out })
     }
 
@@ -126,6 +127,7 @@ impl<'o> Foundation<'o> {
             out: self.out,
             store: &self.store,
             answers: AnswerWay::Commands,
+            keys: None,
             several: false,
             terms: EarningTerms::from(&config.settings.earned),
             views: HashMap::new(),

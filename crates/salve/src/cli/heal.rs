@@ -7,17 +7,18 @@ use std::ffi::OsString;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use salve_core::event::{Proof, ResourceLimits, SubjectKind};
+use salve_core::event::{Actor, Proof, ResourceLimits, SubjectKind};
 use signal_hook::consts::SIGINT;
 
 use self::summary::{EndedCheck, summary};
 use super::bare::{BareCommand, BareReason};
 use super::dev::agents::agent_help;
+use super::dev::keys::KeysOnceAsked;
 use super::dev::locate;
 use super::events::visible;
 use super::foundation::{Foundation, Purpose};
-use super::project::kept;
-use super::terminal_reporter::Colours;
+use super::project::{kept, presence, speaker};
+use super::terminal_reporter::{AnswerWay, Colours, TerminalReporter};
 use super::{CliError, Exit, Output};
 use crate::config::{AgentRuntime, CheckEntry, CommandLine, Config};
 use crate::detect;
@@ -25,7 +26,7 @@ use crate::heal::inbox::InboxMessage;
 use crate::heal::records::Records;
 use crate::heal::right::NotGiven;
 use crate::heal::run::CommandPlan;
-use crate::heal::{RunBase, RunIntent};
+use crate::heal::{Presence, RunBase, RunIntent};
 use crate::playbook::SETS_CI;
 use crate::process::{Capture, OutputStyle};
 use crate::project::Project;
@@ -118,6 +119,7 @@ pub(super) fn care(
         Err(NotGiven::System { .. }) => foundation.take_right()?,
     };
     let mut voice = foundation.voice(config);
+    hear_keys(&mut voice, &foundation, out);
     let mut base = foundation.base(config, Purpose::Checks, &mut voice)?;
     base.intent = intent;
     let sender = base.inbox.sender();
@@ -149,6 +151,16 @@ pub(super) fn care(
         right.give_back();
     }
     Ok(code.into())
+}
+
+/// Has what is asked answered by keys, where a person is at the terminal.
+fn hear_keys(voice: &mut TerminalReporter<'_>, foundation: &Foundation<'_>, out: &Output) {
+    let by = speaker(&foundation.scrubber);
+    let is_person = matches!(by, Actor::Person { .. });
+    if is_person && presence() == Presence::Attended && !out.json() {
+        voice.answers = AnswerWay::Keys;
+        voice.keys = Some(KeysOnceAsked::new(foundation, &by));
+    }
 }
 
 /// Runs checks as they would run without Salve, where they cannot be healed.

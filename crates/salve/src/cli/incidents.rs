@@ -103,7 +103,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     } else if rows.is_empty() {
         out.remark("no incidents");
     } else {
-        print(&mut out.stdout(), &rows)?;
+        print(&mut out.fitted(), &rows)?;
     }
     Ok(if needed { Exit::NeedsPerson } else { Exit::Well })
 }

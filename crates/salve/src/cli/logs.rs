@@ -1,4 +1,4 @@
-//! `salve logs`: what servers wrote, without their secrets.
+//! `salve logs`: what servers wrote and agents said, without their secrets.
 
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write};
@@ -19,6 +19,9 @@ const LOOK: Duration = Duration::from_millis(100);
 pub(super) struct Args {
     /// The servers [default: all that have a log]
     name: Vec<String>,
+    /// What agents said and which tools they used, of those that Salve starts
+    #[arg(long, conflicts_with = "name")]
+    agent: bool,
     /// Wait for more until stopped with Ctrl-C
     #[arg(long, short)]
     follow: bool,
@@ -27,7 +30,7 @@ pub(super) struct Args {
     lines: usize,
 }
 
-/// One server's log and how far it was shown.
+/// One log and how far it was shown.
 struct Log {
     name: String,
     path: PathBuf,
@@ -40,25 +43,22 @@ struct Log {
 /// Shows the last lines of each log, and with `--follow` what comes.
 pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let project = project::locate(out)?;
-    let names = names(&project, &args.name)?;
-    let several = names.len() > 1;
-    let widest = names.iter().map(String::len).max().unwrap_or_default();
+    let mut logs =
+        if args.agent { vec![of_agents(&project)?] } else { of_servers(&project, args)? };
+    let several = logs.len() > 1;
+    let widest = logs.iter().map(|log| log.name.len()).max().unwrap_or_default();
     let prefix = |name: &str| if several { format!("{name:<widest$} | ") } else { String::new() };
     // What is not UTF-8 passes through as it came, and so do colours where they are shown.
     let mut to = anstream::AutoStream::auto(io::stdout()).lock();
-    let mut logs = Vec::new();
-    for name in names {
-        let path = project.log(&name);
+    for log in &mut logs {
         let cannot =
-            |error| CliError::failed(format!("cannot read {}", path.display())).because(error);
-        let last = last(&path, args.lines).map_err(cannot)?;
-        show(&mut to, &prefix(&name), &last)?;
-        let mut log = Log { name, path, file: None, inode: 0, open: Vec::new() };
+            |error| CliError::failed(format!("cannot read {}", log.path.display())).because(error);
+        let last = last(&log.path, args.lines).map_err(cannot)?;
+        show(&mut to, &prefix(&log.name), &last)?;
         log.open().map_err(|error| CliError::failed("cannot read a log").because(error))?;
         if let Some(file) = &mut log.file {
             file.seek(SeekFrom::End(0))?;
         }
-        logs.push(log);
     }
     to.flush()?;
     if !args.follow {
@@ -73,6 +73,21 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         to.flush()?;
         std::thread::sleep(LOOK);
     }
+}
+
+/// Returns the log of agents.
+fn of_agents(project: &Project) -> Result<Log, CliError> {
+    let path = project.agent_log();
+    if !path.exists() {
+        return Err(CliError::failed("no agent that Salve starts has said anything here"));
+    }
+    Ok(Log::new("agent".to_owned(), path))
+}
+
+/// Returns the logs of the servers that are meant.
+fn of_servers(project: &Project, args: &Args) -> Result<Vec<Log>, CliError> {
+    let names = names(project, &args.name)?.into_iter();
+    Ok(names.map(|name| Log::new(name.clone(), project.log(&name))).collect())
 }
 
 /// Returns the servers whose logs are meant.
@@ -134,6 +149,10 @@ fn show(to: &mut impl Write, prefix: &str, text: &[u8]) -> io::Result<()> {
 }
 
 impl Log {
+    fn new(name: String, path: PathBuf) -> Self {
+        Self { name, path, file: None, inode: 0, open: Vec::new() }
+    }
+
     fn open(&mut self) -> io::Result<()> {
         match open_regular(&self.path, Links::Refuse) {
             Ok(file) => {
@@ -185,8 +204,7 @@ mod tests {
     fn a_new_file_is_followed_once_the_old_one_is_read_out() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("web.log");
-        let mut log =
-            Log { name: "web".into(), path: path.clone(), file: None, inode: 0, open: Vec::new() };
+        let mut log = Log::new("web".into(), path.clone());
         assert_eq!(log.more().unwrap(), b"");
         std::fs::write(&path, "one\ntw").unwrap();
         assert_eq!(log.more().unwrap(), b"one\n");

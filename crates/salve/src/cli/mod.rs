@@ -18,6 +18,7 @@ mod explain;
 mod fingerprint;
 mod foundation;
 mod gate;
+mod hanging;
 mod heal;
 mod help_groups;
 mod hook;

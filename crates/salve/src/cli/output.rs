@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use super::Global;
 use super::error::CliError;
+use super::hanging::{hang, window_of};
 
 /// How the user wants to be told things.
 #[derive(Debug)]
@@ -39,6 +40,11 @@ impl Output {
         RevealingWriter::new(self.exact())
     }
 
+    /// Returns a locked stdout for lists and stories: as [`Self::stdout`], and fitted to the window.
+    pub fn fitted(&self) -> impl Write {
+        RevealingWriter::new(self.exact()).fitted_to(window_of(io::stdout()))
+    }
+
     /// Returns a locked stdout for what is taken as it is: scripts, schemas, lines of JSON.
     pub fn exact(&self) -> impl Write {
         anstream::stdout().lock()
@@ -55,7 +61,7 @@ impl Output {
     pub fn remark(&self, text: impl Display) {
         if !self.global.quiet {
             // A remark that nobody can read is not worth failing for.
-            let _ = writeln!(RevealingWriter::new(anstream::stderr().lock()), "{text}");
+            let _ = writeln!(stderr(), "{text}");
         }
     }
 
@@ -64,7 +70,7 @@ impl Output {
         if error.is_broken_pipe() {
             return;
         }
-        let mut err = RevealingWriter::new(anstream::stderr().lock());
+        let mut err = stderr();
         let red = Style::new().bold().fg_color(Some(AnsiColor::Red.into()));
         let _ = writeln!(err, "{red}error:{red:#} {error}");
         let mut cause = error.source();
@@ -79,6 +85,11 @@ impl Output {
     }
 }
 
+/// Returns a locked stderr for what people read.
+fn stderr() -> impl Write {
+    RevealingWriter::new(anstream::stderr().lock()).fitted_to(window_of(io::stderr()))
+}
+
 /// The styles that Salve gives its words, as the numbers of a terminal's sequence.
 const STYLES: [&str; 13] =
     ["", "0", "1", "2", "31", "32", "33", "34", "35", "36", "37", "39", "90"];
@@ -87,11 +98,18 @@ const STYLES: [&str; 13] =
 struct RevealingWriter<W: Write> {
     to: W,
     line: Vec<u8>,
+    /// How wide the window is to which lines are fitted.
+    window: Option<usize>,
 }
 
 impl<W: Write> RevealingWriter<W> {
     fn new(to: W) -> Self {
-        Self { to, line: Vec::new() }
+        Self { to, line: Vec::new(), window: None }
+    }
+
+    fn fitted_to(mut self, window: Option<usize>) -> Self {
+        self.window = window;
+        self
     }
 
     fn pass_line(&mut self) -> io::Result<()> {
@@ -114,6 +132,10 @@ impl<W: Write> RevealingWriter<W> {
             };
         }
         shown.push_str(&revealed(rest));
+        if let Some(width) = self.window {
+            let lines: Vec<String> = shown.split('\n').map(|line| hang(line, width)).collect();
+            shown = lines.join("\n");
+        }
         self.to.write_all(shown.as_bytes())
     }
 }

@@ -124,7 +124,7 @@ fn list(patterns: &[UsagePattern], now: Timestamp, out: &Output) -> Result<Exit,
     if facts.is_empty() {
         out.remark("no pattern is known yet");
     }
-    let mut stdout = out.stdout();
+    let mut stdout = out.fitted();
     let dim = Style::new().dimmed();
     for fact in &facts {
         let (stage, sure) = (fact.stage.as_str(), fact.confidence.to_string());
@@ -141,7 +141,7 @@ fn show(pattern: &UsagePattern, now: Timestamp, out: &Output) -> Result<Exit, Cl
         out.fact(&fact)?;
         return Ok(Exit::Well);
     }
-    let mut stdout = out.stdout();
+    let mut stdout = out.fitted();
     let record = UsageRecord::from(pattern);
     let confirmed =
         record.warned.saturating_sub(record.preventions).saturating_sub(record.false_positives);
@@ -218,7 +218,7 @@ fn test(
     if warnings.is_empty() {
         out.remark("nothing is known against this call");
     }
-    let mut stdout = out.stdout();
+    let mut stdout = out.fitted();
     for WarningFact { id, stage, warns, text, .. } in &warnings {
         let how = if *warns { "warns" } else { "quiet" };
         writeln!(stdout, "{how}  {text}  ({}, {id})", stage.as_str())?;

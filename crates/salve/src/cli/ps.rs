@@ -122,7 +122,7 @@ fn show(args: &Args, out: &Output) -> Result<(), CliError> {
         if out.json() {
             out.fact(&OfProject { version: 1, project: root, servers })?;
         } else {
-            let mut to = out.stdout();
+            let mut to = out.fitted();
             if args.all {
                 let bold = Style::new().bold();
                 writeln!(to, "{bold}{}{bold:#}", visible(&root))?;

@@ -63,7 +63,7 @@ fn tell(issue_id: IssueId, standing: &'static str, out: &Output) -> Result<Exit,
         return Ok(Exit::Well);
     }
     let green = Style::new().fg_color(Some(AnsiColor::Green.into()));
-    writeln!(out.stdout(), "{green}●{green:#} issue-{}  {standing}", issue_id.short())?;
+    writeln!(out.fitted(), "{green}●{green:#} issue-{}  {standing}", issue_id.short())?;
     Ok(Exit::Well)
 }
 
@@ -77,7 +77,7 @@ fn list(out: &Output) -> Result<Exit, CliError> {
         out.fact(&open)?;
         return Ok(Exit::Well);
     }
-    let mut stdout = out.stdout();
+    let mut stdout = out.fitted();
     if open.issues.is_empty() && open.incidents.is_empty() {
         writeln!(stdout, "nothing is open")?;
     }

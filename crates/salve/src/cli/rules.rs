@@ -108,7 +108,7 @@ fn accept(
         }
     }
     if !out.json() {
-        evidence(&mut out.stdout(), rule)?;
+        evidence(&mut out.fitted(), rule)?;
     }
     say(name, store, Event::Rule(RuleEvent::Accepted(rule.key)))?;
     told(
@@ -148,7 +148,7 @@ fn told(rule: &EarnedRule, out: &Output, text: String) -> Result<Exit, CliError>
         let rule = now.rule(rule.key).unwrap_or(rule);
         out.fact(&RuleListRow::of_earned(rule, terms, Timestamp::now()))?;
     } else {
-        writeln!(out.stdout(), "{}  {text}", rule.key)?
+        writeln!(out.fitted(), "{}  {text}", rule.key)?
     }
     Ok(Exit::Well)
 }

@@ -56,7 +56,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
         out.fact(&story)?;
     } else {
-        print(&mut out.stdout(), &story, &TimeZone::system())?;
+        print(&mut out.fitted(), &story, &TimeZone::system())?;
     }
     if args.diff && !out.json() {
         print_diffs(&mut out.stdout(), &store, id)?;

@@ -12,12 +12,14 @@ use salve_core::repair::{CooldownNotice, who};
 use serde::Serialize;
 
 use super::events::visible;
+use super::job::list::OpenJobLine;
 use super::output::counted;
 use super::project::{locate, tell_mended};
 use super::ps::{self, ServerLine};
 use super::{CliError, Exit, Output};
 use crate::config::{self, Sources};
 use crate::heal::{control, earned};
+use crate::process;
 use crate::project::Project;
 use crate::reading::known_loops;
 use crate::store::{MemorySize, Store, Stream};
@@ -48,6 +50,7 @@ struct StatusReport {
     paused_by: Option<String>,
     servers: Vec<ServerLine>,
     loops: Vec<LoopStatusLine>,
+    jobs: Vec<OpenJobLine>,
     incidents: Vec<IncidentLine>,
     /// Commands that have earned to be accepted by a person.
     proposed: Vec<String>,
@@ -89,6 +92,8 @@ enum IncidentStanding {
     NeedsYou,
     Paused,
     Healing,
+    /// Nobody cares for it any more.
+    Left,
     CoolingDown,
     Over,
 }
@@ -109,7 +114,7 @@ fn show(project: &Project, out: &Output) -> Result<Exit, CliError> {
     if out.json() {
         out.fact(&report)?;
     } else {
-        print(&mut out.stdout(), &report)?;
+        print(&mut out.fitted(), &report)?;
     }
     Ok(if needed { Exit::NeedsPerson } else { Exit::Well })
 }
@@ -135,6 +140,7 @@ fn look(project: &Project, out: &Output) -> Result<StatusReport, CliError> {
         paused_by: None,
         servers: Vec::new(),
         loops: Vec::new(),
+        jobs: Vec::new(),
         incidents: Vec::new(),
         proposed: Vec::new(),
     };
@@ -147,6 +153,7 @@ fn look(project: &Project, out: &Output) -> Result<StatusReport, CliError> {
         report.paused_by = control::pause(&store)?.map(|by| who(&by));
         report.servers = ps::of_project(project, &store)?;
         report.loops = loops(&store)?;
+        report.jobs = OpenJobLine::of(&store)?;
         report.incidents = incidents(&store)?;
         report.proposed = proposed(&store, terms)?;
     }
@@ -185,14 +192,21 @@ fn loops(store: &Store) -> Result<Vec<LoopStatusLine>, CliError> {
 
 /// Returns the latest incidents: those that need somebody first, then by time.
 fn incidents(store: &Store) -> Result<Vec<IncidentLine>, CliError> {
-    let journal = store.journal();
+    let (journal, scrubber) = (store.journal(), super::project::scrubber());
+    let is_left = |incident: &Incident| {
+        incident.owner().is_none_or(|owner| process::is_gone(owner, &scrubber))
+    };
     let mut lines = Vec::new();
     for opened in journal.tail(&Stream::Incidents, RECENT)?.iter().rev() {
         let Some(id) = opened.incident else { continue };
         let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
         // An incident that a newer Salve opened is that Salve's to tell about.
         let Ok(incident) = Incident::replay(&entries) else { continue };
-        lines.push(line(&incident, opened.at));
+        let mut line = line(&incident, opened.at);
+        if line.state == IncidentStanding::Healing && is_left(&incident) {
+            line.state = IncidentStanding::Left;
+        }
+        lines.push(line);
     }
     lines.sort_by_key(|line| line.state as u8);
     let over =
@@ -267,6 +281,10 @@ fn print(to: &mut impl Write, report: &StatusReport) -> std::io::Result<()> {
         let word = if place == 0 { "loops" } else { "" };
         writeln!(to, "  {word:<9}  {}  {}", line.id, line.state)?;
     }
+    for (place, job) in report.jobs.iter().enumerate() {
+        let word = if place == 0 { "jobs" } else { "" };
+        writeln!(to, "  {word:<9}  {}", job.in_words())?;
+    }
     if report.incidents.is_empty() {
         return writeln!(to, "  incidents  none");
     }
@@ -282,6 +300,7 @@ fn print_line(to: &mut impl Write, line: &IncidentLine) -> std::io::Result<()> {
         IncidentStanding::NeedsYou => ("needs you", AnsiColor::Red),
         IncidentStanding::Paused => ("paused", AnsiColor::Yellow),
         IncidentStanding::Healing => ("healing", AnsiColor::Yellow),
+        IncidentStanding::Left => ("left", AnsiColor::Yellow),
         IncidentStanding::CoolingDown => ("cooling", AnsiColor::Yellow),
         IncidentStanding::Over => ("over", AnsiColor::Green),
     };
@@ -293,10 +312,31 @@ fn print_line(to: &mut impl Write, line: &IncidentLine) -> std::io::Result<()> {
         "    {}  {style}{word:<9}{style:#}  {}  {} · {text} ({since})",
         line.id, line.name, line.class
     )?;
+    if let Some(next) = next(line) {
+        writeln!(to, "              {next}")?;
+    }
     let Some(cooldown) = &line.cooldown else { return Ok(()) };
     let left = cooldown.left(Timestamp::now());
     writeln!(to, "              no repair for {left}: {}", cooldown.reason)?;
     writeln!(to, "              ended by {}", cooldown.ended_by)
+}
+
+/// Returns what a person can do about an incident that does not go on by itself.
+fn next(line: &IncidentLine) -> Option<String> {
+    let goes_on = match line.subject {
+        SubjectKind::Server => "salve dev",
+        SubjectKind::Check => "salve heal",
+        SubjectKind::Iteration => "salve loop run",
+        SubjectKind::Tool | SubjectKind::Step => "the next run",
+    };
+    match line.state {
+        IncidentStanding::NeedsYou => Some(format!("salve show {}", line.id)),
+        IncidentStanding::Left => Some(format!("nobody works on it; {goes_on} goes on with it")),
+        IncidentStanding::Paused
+        | IncidentStanding::Healing
+        | IncidentStanding::CoolingDown
+        | IncidentStanding::Over => None,
+    }
 }
 
 /// Says how long ago something was, roughly.

@@ -108,7 +108,7 @@ fn tell(id: IncidentId, args: &Args, done: &RestoreSummary, out: &Output) -> Res
             kept,
         });
     }
-    let mut to = out.stdout();
+    let mut to = out.fitted();
     if done.kept.is_none() {
         writeln!(to, "nothing to undo: the files are as they were before")?;
         return Ok(());

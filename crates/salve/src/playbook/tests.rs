@@ -484,6 +484,19 @@ fn a_damaged_file_of_a_distribution_is_installed_again() {
     let found = stage.diagnose(".venv/bin/python app.py", output, 1);
     assert_eq!(found.rule.as_deref(), Some("python.distribution-damaged"), "{found:?}");
     assert_eq!(found.remedies[0].remedy.text.as_str(), again);
+    // All of it gone, while what says that it is installed is still there: no installer would do
+    // anything unless it is told to install it again.
+    std::fs::remove_file(stage.root.join(".venv/lib/python3.11/site-packages/six.py")).unwrap();
+    for output in [
+        "ModuleNotFoundError: No module named 'six'\n",
+        "ROOT/.venv/bin/python: No module named six\n",
+    ] {
+        for python in [".venv/bin/python", "./lib/../.venv/bin/python"] {
+            let found = stage.diagnose(&format!("{python} -m six"), output, 1);
+            assert_eq!(found.rule.as_deref(), Some("python.distribution-damaged"), "{found:?}");
+            assert_eq!(found.remedies[0].remedy.text.as_str(), again);
+        }
+    }
 }
 
 #[test]

@@ -27,7 +27,7 @@ use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 pub use capture::{
-    Capture, LINES, Logs, OLDER, Outlet, OutputSide, OutputStyle, WorkOutput, older,
+    AgentWords, Capture, LINES, Logs, OLDER, Outlet, OutputSide, OutputStyle, WorkOutput, older,
 };
 pub(crate) use command::{Bounded, CommandBounds, run_bounded};
 pub use command::{CommandEnd, run_command};

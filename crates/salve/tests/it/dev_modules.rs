@@ -5,6 +5,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
+use crate::bench::signal;
 use crate::servers_ill::Attended;
 use crate::support::{Project, is_alive, wait_for};
 
@@ -24,7 +25,7 @@ server.serve_forever()
 /// `salve dev` over a project that has `ms` installed, with an `npm` of its own.
 struct Served {
     // It ends before its project does.
-    _salve: Attended,
+    salve: Attended,
     project: Project,
 }
 
@@ -42,8 +43,8 @@ impl Served {
         let path = std::env::var("PATH").unwrap();
         let path = format!("{}:{path}", project.dir().join("bin").display());
         let env = [("PATH", path.as_str()), ("REPAIR_MAX_ATTEMPTS", "1")];
-        let _salve = Attended::start(&project, &env, &["python3", "web.py"]);
-        let served = Self { _salve, project };
+        let salve = Attended::start(&project, &env, &["python3", "web.py"]);
+        let served = Self { salve, project };
         wait_for("a server that is up", || !served.events("server_up").is_empty());
         served
     }
@@ -76,6 +77,22 @@ fn packages_that_are_deleted_under_a_running_server_are_installed_again() {
     assert!(told.contains("Cannot find package 'ms': node_modules is gone"), "{told}");
     assert!(served.events("ended")[0].to_string().contains("recovered"));
     assert_eq!(served.pids().len(), 2, "it was started again once they were there");
+}
+
+#[test]
+fn a_server_that_ends_while_its_packages_are_installed_is_said_to_be_repaired_already() {
+    let install = "while [ ! -e go ]; do sleep 0.05; done\n\
+                   mkdir -p node_modules/ms; echo '{}' > node_modules/ms/package.json";
+    let served = Served::start(install);
+    served.delete_modules();
+    wait_for("a remedy", || served.salve.screen().contains("repairing npm"));
+    signal("KILL", served.pids()[0]);
+    wait_for("its end", || served.salve.screen().contains("it is being repaired already"));
+    served.project.write("go", "");
+    wait_for("a heal", || served.salve.screen().contains("healed"));
+    let screen = served.salve.screen();
+    assert!(!screen.contains("skipped or called off"), "{screen}");
+    assert_eq!(served.pids().len(), 2);
 }
 
 #[test]

@@ -80,6 +80,34 @@ fn servers_are_listed_with_all_that_is_known_and_their_logs_are_plain_in_a_pipe(
 }
 
 #[test]
+fn the_status_tells_jobs_that_are_not_over_and_what_nobody_works_on() {
+    let project = Project::new();
+    project.write("job.toml", "[[steps]]\nid = \"one\"\ncommand = \"true\"\n");
+    let submitted = project.run(&["submit", "job.toml"]);
+    assert_eq!(submitted.status.code(), Some(0), "{submitted:?}");
+    let told = stdout(&project.run(&["status"]));
+    assert!(told.contains("jobs") && told.contains("queued 0/1; salve worker"), "{told}");
+    assert_eq!(
+        project.run(&["heal", "--", "sh", "-c", "echo x >&2; exit 1"]).status.code(),
+        Some(3)
+    );
+    let asks = project.run(&["status"]);
+    assert!(
+        stdout(&asks).contains("needs you") && stdout(&asks).contains("salve show "),
+        "{asks:?}"
+    );
+    let said = project.run(&["approve"]);
+    let said = String::from_utf8_lossy(&said.stderr).into_owned();
+    assert!(said.contains("when you run `salve heal` again"), "{said}");
+    let told = stdout(&project.run(&["status"]));
+    assert!(told.contains("nobody works on it; salve heal goes on with it"), "{told}");
+    let done = project.run(&["worker", "--until-empty"]);
+    assert_eq!(done.status.code(), Some(0), "{done:?}");
+    let told = stdout(&project.run(&["status"]));
+    assert!(!told.contains("jobs"), "it is over: {told}");
+}
+
+#[test]
 fn a_project_that_cannot_be_read_does_not_hide_the_others() {
     let (project, broken) = (Project::new(), Project::new());
     let of_broken = |name: &str| broken.dir().join(".salve").join(name);

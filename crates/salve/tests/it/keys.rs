@@ -1,7 +1,7 @@
 //! Keys in a terminal, while `salve dev` runs.
 
 use std::io::{Read as _, Write as _};
-use std::process::Child;
+use std::process::{Child, Command};
 use std::sync::{Arc, Mutex};
 
 use pty_process::blocking::Pty;
@@ -18,9 +18,15 @@ struct Terminal {
 
 impl Terminal {
     fn open(project: &Project, env: &[(&str, &str)]) -> Self {
-        let (pty, pts) = pty_process::blocking::open().unwrap();
         let mut command = dev(project, &["--", "sh", "app.sh"]);
         command.envs(env.iter().copied());
+        Self::of(command)
+    }
+
+    /// Opens a terminal of 60 columns for a command.
+    fn of(command: Command) -> Self {
+        let (pty, pts) = pty_process::blocking::open().unwrap();
+        pty.resize(pty_process::Size::new(40, 60)).unwrap();
         let command = pty_process::blocking::Command::from(command);
         let salve = command.spawn(pts).unwrap();
         let screen = Arc::new(Mutex::new(String::new()));
@@ -122,6 +128,36 @@ fn the_key_a_starts_a_server_that_waits_and_says_what_keys_there_are() {
 }
 
 #[test]
+fn what_an_agent_says_is_shown_while_it_works_and_afterwards() {
+    let project = Project::new();
+    project.write("app.sh", "echo 'TypeError: total is not defined' >&2; exit 1\n");
+    let settings = "[agent]\nrepair = true\nautostart = true\nengage_timeout_ms = 1\n\
+                    runtime = \"command\"\ncommand = [\"sh\", \"agent.sh\"]\n";
+    project.write("salve.toml", settings);
+    let agent = "cat > /dev/null; echo 'I define the total'; echo 'as Kim wants' >&2\n\
+                 while [ ! -e ../go ]; do sleep 0.05; done\n\
+                 echo 'exec sleep 300' > app.sh\n";
+    project.write("agent.sh", agent);
+    let mut terminal = Terminal::open(&project, &[]);
+    terminal.until("salve logs --agent -f");
+    // The line that shows that it goes on has its last words.
+    wait_for("its last words", || {
+        let screen = terminal.screen.lock().unwrap();
+        screen.contains(" s · as Kim wants") || screen.contains(" s · I define the total")
+    });
+    terminal.press("l");
+    terminal.until("▲ salve  log ");
+    terminal.until("I define the total");
+    std::fs::write(project.dir().join("../go"), "").unwrap();
+    terminal.until("healed");
+    let said = project.run(&["logs", "--agent"]);
+    let said = String::from_utf8_lossy(&said.stdout).into_owned();
+    assert!(said.contains("\nI define the total\n") && said.contains("as Kim wants"), "{said}");
+    terminal.press("l");
+    terminal.until("total is not defined");
+}
+
+#[test]
 fn a_server_that_reads_keys_has_them_first() {
     let project = Project::new();
     let script = "test -t 0 && echo 'keys are read'; \
@@ -136,4 +172,51 @@ fn a_server_that_reads_keys_has_them_first() {
         typed.lines().any(|line| line == "rs")
     });
     assert!(!terminal.screen.lock().unwrap().contains("rejected"));
+}
+
+#[test]
+fn a_red_check_that_nothing_heals_returns_in_a_terminal_too() {
+    let project = Project::new();
+    project.write("check.sh", "echo 'AssertionError: expected 3, found 4' >&2; exit 1\n");
+    let mut terminal = Terminal::of(project.command(&["heal", "--", "sh", "check.sh"]));
+    wait_for("its end", || terminal.salve.try_wait().unwrap().is_some());
+    assert_eq!(terminal.salve.wait().unwrap().code(), Some(3));
+    let screen = terminal.screen.lock().unwrap().clone();
+    assert!(screen.contains("needs you") && screen.contains("salve show heal-"), "{screen}");
+    // Nothing is left that a yes could do.
+    assert!(!screen.contains("[a]") && !screen.contains("salve approve"), "{screen}");
+}
+
+#[test]
+fn a_remedy_for_a_check_is_decided_by_a_key_where_it_is_asked() {
+    let project = Project::new();
+    project.write("salve.toml", "[recovery]\nrequire_human = [\"touch cured\"]\n");
+    project
+        .write("check.sh", "[ -e cured ] || { echo 'Error: the index is stale' >&2; exit 1; }\n");
+    let taught = ["memory", "learn", "--command", "touch cured", "Error: the index is stale"];
+    assert!(project.run(&taught).status.success());
+    let mut terminal = Terminal::of(project.command(&["heal", "--", "sh", "check.sh"]));
+    terminal.until("[a] run it once and verify");
+    assert!(!project.dir().join("cured").exists());
+    terminal.press("a");
+    terminal.until("healed");
+    wait_for("its end", || terminal.salve.try_wait().unwrap().is_some());
+    assert_eq!(terminal.salve.wait().unwrap().code(), Some(0));
+}
+
+#[test]
+fn a_story_fits_the_window_in_which_it_is_told() {
+    let project = Project::new();
+    let long = "AssertionError: the total of all orders in the basket should be 160 but it is 180";
+    let check = format!("echo '{long}' >&2; exit 1");
+    assert_eq!(project.run(&["heal", "--", "sh", "-c", &check]).status.code(), Some(3));
+    for told in ["show", "events", "incidents", "status"] {
+        let mut terminal = Terminal::of(project.command(&[told]));
+        wait_for("its end", || terminal.salve.try_wait().unwrap().is_some());
+        wait_for("its words", || !terminal.screen.lock().unwrap().is_empty());
+        let screen = anstream::adapter::strip_str(&terminal.screen.lock().unwrap()).to_string();
+        let is_long = |line: &str| line.chars().count() > 60 && !line.trim().contains("://");
+        let long: Vec<&str> = screen.lines().filter(|line| is_long(line)).collect();
+        assert!(long.is_empty(), "{told}: {long:?}");
+    }
 }

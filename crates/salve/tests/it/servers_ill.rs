@@ -2,6 +2,7 @@
 
 use std::net::TcpListener;
 use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
 
 use pty_process::blocking::Pty;
 use serde_json::Value;
@@ -29,6 +30,7 @@ server.serve_forever()
 pub(crate) struct Attended {
     salve: Child,
     _pty: Pty,
+    screen: Arc<Mutex<String>>,
 }
 
 impl Attended {
@@ -38,12 +40,21 @@ impl Attended {
         salve.envs(env.iter().copied());
         let salve = pty_process::blocking::Command::from(salve).spawn(pts).unwrap();
         let reader = std::os::fd::AsFd::as_fd(&pty).try_clone_to_owned().unwrap();
+        let screen = Arc::new(Mutex::new(String::new()));
+        let seen = Arc::clone(&screen);
         std::thread::spawn(move || {
             use std::io::Read as _;
             let (mut reader, mut bytes) = (std::fs::File::from(reader), [0; 4096]);
-            while let Ok(1..) = reader.read(&mut bytes) {}
+            while let Ok(read @ 1..) = reader.read(&mut bytes) {
+                seen.lock().unwrap().push_str(&String::from_utf8_lossy(&bytes[..read]));
+            }
         });
-        Self { salve, _pty: pty }
+        Self { salve, _pty: pty, screen }
+    }
+
+    /// Returns what was written to the terminal so far.
+    pub(crate) fn screen(&self) -> String {
+        self.screen.lock().unwrap().clone()
     }
 }
 
@@ -266,9 +277,28 @@ fn end(mut salve: Child) {
     salve.wait().unwrap();
 }
 
+/// Roles of a loop whose tester proposes a command for tests that cannot be run.
+const ROLES: &str = r#"
+cat > /dev/null; cd "$SALVE_LOOP_DIR"; now=$(date -u +%FT%TZ)
+case $SALVE_ROLE in
+planner) echo plan > plan.md;;
+implementer) echo done > implementation.md;;
+tester) echo report > test-report.md
+cat > recovery.json <<END
+{"version":1,"timestamp":"$now","category":"dependency","severity":"blocking",
+"diagnosis":{"error_pattern":"gone","root_cause":"it is gone","evidence":["test-output.txt:1"]},
+"recovery":{"command":"touch cured","working_dir":".","timeout_seconds":60,
+"expected_outcome":"it is there","confidence":"high"}}
+END
+;;
+reviewer) echo 'not yet' > review.md;;
+esac
+"#;
+
 #[test]
 fn observing_tells_what_would_be_done_and_does_nothing() {
     let project = Project::new();
+    project.write("salve.toml", "[recovery]\nauto_approve = [\"touch cured\"]\n");
     let fails =
         ["--observe", "--", "sh", "-c", "echo x >> starts.log; echo 'Error: no' >&2; exit 1"];
     let output = dev(&project, &fails).stdin(Stdio::null()).output().unwrap();
@@ -282,4 +312,12 @@ fn observing_tells_what_would_be_done_and_does_nothing() {
     let said = String::from_utf8_lossy(&checked.stderr).into_owned();
     assert!(said.contains("observing: would try"), "{said}");
     assert_eq!(lines(&project, "starts.log"), 2, "nothing was done");
+    let roles =
+        ["--task", "mend it", "--tests", "sh check.sh", "--agent", "sh roles.sh", "--no-wait"];
+    project.write("check.sh", "echo \"Error: Cannot find module './gone'\" >&2; exit 1\n");
+    project.write("roles.sh", ROLES);
+    let observed = project.run(&[&["loop", "run", "--id", "v1", "--observe"][..], &roles].concat());
+    let said = String::from_utf8_lossy(&observed.stderr).into_owned();
+    assert!(said.contains("observing: would try `touch cured`"), "{said}");
+    assert!(!project.dir().join("cured").exists(), "nothing was done");
 }

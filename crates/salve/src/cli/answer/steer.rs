@@ -85,7 +85,7 @@ fn steer_loop(id: &LoopId, order: PersonOrder, by: &By, out: &Output) -> Result<
         out.fact(&Steered { version: 1, loop_id: id.as_str(), by: &by, said, seq })?;
         return Ok(Exit::Well);
     }
-    writeln!(out.stdout(), "loop {id}  {} {said} it", events::visible(&by))?;
+    writeln!(out.fitted(), "loop {id}  {} {said} it", events::visible(&by))?;
     if of.stamps().driver().is_none_or(|driver| process::is_gone(driver, &scrubber)) {
         out.remark(format_args!("  nobody runs it now; go on with: salve loop run --id {id}"));
     }

@@ -12,7 +12,7 @@ use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 
 use super::super::Output;
-use super::super::terminal_reporter::{Colours, Grade, TerminalLine};
+use super::super::terminal_reporter::{Colours, Grade, TerminalLine, window_width};
 use crate::process::Outlet;
 use crate::subjects::iteration::{LoopReporter, why};
 
@@ -39,6 +39,7 @@ impl Teller<'_> {
         if self.out.global().quiet && line.grade == Grade::News {
             return;
         }
+        let line = line.clone().fitted(window_width());
         self.outlet.say(&line.show(Colours::on(&std::io::stderr())));
     }
 }
@@ -232,7 +233,7 @@ fn ended(of: &Loop, end: &LoopEnd) -> Vec<TerminalLine> {
         many => format!("{many} iterations"),
     };
     let total = format!("{} after {after}{}", why(end), cost(of.spent()));
-    let next = format!("see .salve/loops/{id}/report.md; go on with: salve loop run --id {id}");
+    let next = format!("see .salve/loops/{id}/report.md\ngo on with: salve loop run --id {id}");
     lines.push(match end {
         LoopEnd::Completed => TerminalLine::new(Grade::Good, "completed", total),
         LoopEnd::Limit(_) => TerminalLine::new(Grade::Grave, "limit", format!("{total}\n{next}")),

@@ -67,7 +67,7 @@ fn all(store: &Store) -> Result<Vec<LoopView>, CliError> {
 }
 
 fn tell(stats: &RecoveryStatistics, out: &Output) -> Result<(), CliError> {
-    let mut to = out.stdout();
+    let mut to = out.fitted();
     writeln!(to, "loop {}", stats.loop_id)?;
     writeln!(to, "  recoveries        {}", stats.recoveries)?;
     writeln!(to, "  proposals         {}", stats.proposals)?;

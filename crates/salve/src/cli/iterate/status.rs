@@ -87,7 +87,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         if out.json() {
             out.fact(report)?
         } else {
-            writeln!(out.stdout(), "{}", lines(report, Timestamp::now()).join("\n    "))?
+            writeln!(out.fitted(), "{}", lines(report, Timestamp::now()).join("\n    "))?
         }
     }
     Ok(Exit::Well)

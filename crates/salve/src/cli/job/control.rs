@@ -57,7 +57,7 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         out.fact(&job_state(&after))?;
     } else {
         let id = of.id().short();
-        writeln!(out.stdout(), "{id}  {} was ordered", order.as_str())?;
+        writeln!(out.fitted(), "{id}  {} was ordered", order.as_str())?;
         let is_run = is_queued
             || after.stamps().driver().is_some_and(|d| !crate::process::is_gone(d, &scrubber));
         if !is_run && order != JobOrder::Cancel {

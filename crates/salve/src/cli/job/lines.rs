@@ -99,7 +99,9 @@ impl JobTeller<'_> {
                     }
                     (JobRunner::Person | JobRunner::Worker, false) => {
                         format!(
-                            "\nonce it is mended: salve resume {id}\nits workspace: {workspace}"
+                            "\nonce it is mended: salve resume {id}\nas it was before the step: \
+                             salve control {id} hard_reset_step\nits workspace, as the step left \
+                             it: {workspace}"
                         )
                     }
                 };

@@ -4,6 +4,7 @@ use std::io::Write as _;
 
 use salve_core::event::JobOrder;
 use salve_core::job::{Job, JobState, JobStatus, QueueState, job_state};
+use serde::Serialize;
 use uuid::Uuid;
 
 use super::super::answer::{refuse_agents, speaker};
@@ -77,16 +78,66 @@ fn list(out: &Output) -> Result<Exit, CliError> {
         if out.json() {
             out.fact(&state)?;
         } else if is_removed {
-            writeln!(out.stdout(), "{}", line_with(job, &state, "removed"))?;
+            writeln!(out.fitted(), "{}", line_with(job, &state, "removed"))?;
         } else {
             let word = standing_word(job, &state, row);
-            writeln!(out.stdout(), "{}", line_with(job, &state, word))?;
+            writeln!(out.fitted(), "{}", line_with(job, &state, word))?;
         }
     }
     if jobs.is_empty() && !out.json() {
         out.remark("there is no job here; start one: salve run JOB.toml");
     }
     Ok(Exit::Well)
+}
+
+/// One job that is not over, in a few words.
+#[derive(Debug, Serialize)]
+pub(in crate::cli) struct OpenJobLine {
+    id: String,
+    state: &'static str,
+    steps_done: usize,
+    steps: usize,
+    objective: String,
+}
+
+impl OpenJobLine {
+    /// Returns the jobs that are not over, the latest first.
+    pub(in crate::cli) fn of(store: &Store) -> Result<Vec<Self>, CliError> {
+        let queued = store.queue().queued(Some(QueueState::Queued))?;
+        let all = known(store)?;
+        let is_open = |status: JobStatus| match status {
+            JobStatus::Completed | JobStatus::Failed => false,
+            JobStatus::Running
+            | JobStatus::Paused
+            | JobStatus::Parked
+            | JobStatus::Stopped
+            | JobStatus::AwaitingHuman => true,
+        };
+        let line = |job: &Job| {
+            let state = job_state(job);
+            let is_queued = queued.iter().any(|row| row.job == job.id());
+            is_open(state.status).then(|| Self {
+                id: job.id().short(),
+                state: if is_queued { "queued" } else { state.status.as_str() },
+                steps_done: state.steps_done,
+                steps: state.steps,
+                objective: state.objective.head(60).to_string(),
+            })
+        };
+        Ok(all.iter().rev().filter_map(line).collect())
+    }
+
+    /// Returns it for people, with what to do about it where nobody runs it.
+    pub(in crate::cli) fn in_words(&self) -> String {
+        let Self { id, state, steps_done, steps, objective } = self;
+        let next = match *state {
+            "queued" => "; salve worker".to_owned(),
+            "stopped" => format!("; salve resume {id}"),
+            "awaiting_human" => format!("; salve show {id}"),
+            _ => String::new(),
+        };
+        format!("{id}  {state} {steps_done}/{steps}{next}  {}", visible(objective))
+    }
 }
 
 /// Lists the jobs of the queue that failed for good; exit code 3 if there are any.
@@ -101,7 +152,7 @@ fn dead(out: &Output) -> Result<Exit, CliError> {
         let reason = row.reason.as_ref().map(|reason| visible(reason.head(120).as_str()));
         let (id, reason) = (row.job.short(), reason.unwrap_or_default());
         let tried = format!("{} tries, {} workers lost", row.tries, row.losses);
-        writeln!(out.stdout(), "{id}  {tried}  {reason}")?;
+        writeln!(out.fitted(), "{id}  {tried}  {reason}")?;
     }
     if !out.json() {
         out.remark(if dead.is_empty() {
@@ -180,7 +231,7 @@ fn tell(of: &Job, words: &str, out: &Output) -> Result<(), CliError> {
     if out.json() {
         return out.fact(&job_state(of));
     }
-    writeln!(out.stdout(), "{}  {words}", of.id().short())?;
+    writeln!(out.fitted(), "{}  {words}", of.id().short())?;
     Ok(())
 }
 
@@ -280,7 +331,7 @@ pub(in crate::cli) fn show(job: &Job, store: &Store, out: &Output) -> Result<Exi
 }
 
 fn print(job: &Job, state: &JobState, store: &Store, out: &Output) -> Result<(), CliError> {
-    let mut to = out.stdout();
+    let mut to = out.fitted();
     let rows = store.queue().queued(None)?;
     let row = rows.iter().find(|row| row.job == job.id()).map(|row| row.state);
     writeln!(to, "{}", line_with(job, state, standing_word(job, state, row)))?;

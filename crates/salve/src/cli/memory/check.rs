@@ -55,7 +55,7 @@ fn show(
     now: Timestamp,
     desk: &MemoryCommandContext<'_>,
 ) -> Result<(), CliError> {
-    let mut out = desk.out.stdout();
+    let mut out = desk.out.fitted();
     let bold = Style::new().bold();
     let dim = Style::new().dimmed();
     let green = Style::new().fg_color(Some(AnsiColor::Green.into()));

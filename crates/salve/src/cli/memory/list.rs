@@ -62,7 +62,7 @@ pub(super) fn list(args: &ListArgs, desk: &MemoryCommandContext<'_>) -> Result<E
         desk.out.remark("nothing is known yet");
     }
     let now = Timestamp::now();
-    let mut out = desk.out.stdout();
+    let mut out = desk.out.fitted();
     let dim = Style::new().dimmed();
     for known in &known {
         let failure = &known.failure;
@@ -139,7 +139,7 @@ struct Forgotten {
 
 fn print(known: &Knowledge, whose: Whose, desk: &MemoryCommandContext<'_>) -> Result<(), CliError> {
     let now = Timestamp::now();
-    let mut out = desk.out.stdout();
+    let mut out = desk.out.fitted();
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let failure = &known.failure;
     writeln!(out, "{bold}{}{bold:#}  {dim}{}{dim:#}", failure.class, failure.signature)?;

@@ -70,7 +70,7 @@ pub(super) fn run(desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
 }
 
 fn show(fact: &MemoryStatistics, desk: &MemoryCommandContext<'_>) -> Result<(), CliError> {
-    let mut out = desk.out.stdout();
+    let mut out = desk.out.fitted();
     for (whose, counts) in [("this project", fact.project), ("your own", fact.user)] {
         let MemorySize { failures, remedies, proven, failed } = counts;
         let failures = counted(failures, "failure", "failures");

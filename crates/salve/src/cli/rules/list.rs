@@ -33,7 +33,7 @@ pub(super) fn run(out: &Output) -> Result<Exit, CliError> {
     if out.json() {
         out.fact(&RuleList { version: 1, rules: rows })?;
     } else {
-        print(&mut out.stdout(), &rows)?;
+        print(&mut out.fitted(), &rows)?;
     }
     Ok(Exit::Well)
 }

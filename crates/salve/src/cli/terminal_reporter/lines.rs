@@ -12,6 +12,7 @@ use salve_core::event::{
     RemedyVerdict, SubjectKind, Undo,
 };
 use salve_core::hidden_char::revealed;
+use salve_core::id::IncidentId;
 use salve_core::incident::RepairPhase;
 use salve_core::repair::{self, Notice, agent_title, evidence_path};
 use salve_core::scrub::Scrubbed;
@@ -21,6 +22,9 @@ use salve_core::view::{IncidentView, IncidentViewLine};
 const TEXT_COLUMN: usize = 19;
 /// Who waits for less than this has nothing to tell about it.
 const SHORTEST_WAIT_TOLD: u64 = 100;
+
+/// The verb for a failure that gets no repair of its own.
+pub(in crate::cli) const SKIPPED: &str = "skipped";
 
 /// Whether what is written has colours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -135,7 +139,8 @@ fn of_event(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
     let news = |verb, text| Some(TerminalLine::new(Grade::News, verb, text));
     match event {
         Event::Incident(IncidentEvent::AgentLaunched { agent, process, .. }) => {
-            news("agent", format!("started {} (pid {})", agent_title(agent), process.pid))
+            let title = agent_title(agent);
+            news("agent", format!("started {title} (pid {})\nsalve logs --agent -f", process.pid))
         }
         Event::Incident(IncidentEvent::Judged { remedy, judgement })
             if judgement.verdict == RemedyVerdict::Deny =>
@@ -268,11 +273,17 @@ fn of_phase(
         }
         P::Aborted => {
             let text = format!("{message} {key}\nsalve show {id}");
-            Some(TerminalLine::new(Grade::Grave, "skipped", text))
+            Some(TerminalLine::new(Grade::Grave, SKIPPED, text))
         }
         // Only for programs.
         P::LockAcquired | P::HealthCheck | P::VerifyingFix => None,
     }
+}
+
+/// Returns what is said of a failure that belongs to a repair which is under way.
+pub(in crate::cli) fn skipped_beside(busy: IncidentId) -> TerminalLine {
+    let text = format!("it is being repaired already\nheal-{}", busy.short());
+    TerminalLine::new(Grade::News, SKIPPED, text)
 }
 
 /// Returns what to say of a repair that was proven to have helped.

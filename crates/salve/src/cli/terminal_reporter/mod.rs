@@ -23,12 +23,14 @@ use salve_core::view::IncidentView;
 
 use self::facts::{GreenCheck, IncidentResult, PhaseFact, RunResult, UpFact, whole_ms};
 pub(in crate::cli) use self::fit::window_width;
-use self::lines::lines;
 pub(in crate::cli) use self::lines::{Colours, Grade, TerminalLine};
+use self::lines::{SKIPPED, lines};
 pub(in crate::cli) use self::plea::AnswerWay;
+use self::plea::is_answered_by_keys;
 pub(in crate::cli) use self::progress::WorkProgress;
 use self::remarks::plain_line;
 use super::Output;
+use super::dev::keys::KeysOnceAsked;
 use crate::heal::earned::proposed;
 use crate::heal::{Remark, Reporter};
 use crate::process::{Outlet, WorkOutput};
@@ -43,6 +45,8 @@ pub(in crate::cli) struct TerminalReporter<'a> {
     pub(in crate::cli) several: bool,
     /// How a person answers.
     pub(in crate::cli) answers: AnswerWay,
+    /// The keys that answer what is asked about a check.
+    pub(in crate::cli) keys: Option<KeysOnceAsked>,
     /// How commands earn their approval.
     pub(in crate::cli) terms: EarningTerms,
     /// The incidents that are not over.
@@ -155,7 +159,13 @@ impl TerminalReporter<'_> {
     fn heard(&mut self, server: &str, incident: &Incident, entry: &Entry) {
         let (checked, answers) = (self.checked.get(server).cloned(), self.answers);
         let Some(view) = self.hear(incident.id(), entry) else { return };
-        let said = lines(view, checked.as_deref(), answers);
+        let mut said = lines(view, checked.as_deref(), answers);
+        if let Some(busy) = self.repair_under_way(incident.id()) {
+            let is_skipped =
+                |line: &&mut TerminalLine| line.verb == SKIPPED && line.grade == Grade::Grave;
+            let skipped = said.iter_mut().filter(is_skipped);
+            skipped.for_each(|line| *line = lines::skipped_beside(busy));
+        }
         if self.out.json() {
             if let Some(view) = self.views.get(&incident.id()) {
                 self.facts(server, view);
@@ -165,6 +175,7 @@ impl TerminalReporter<'_> {
                 self.say(server, line);
             }
         }
+        self.hear_answer(incident.id());
         self.follow_work(incident, &entry.event);
         if let Event::Incident(IncidentEvent::Ended {
             outcome: IncidentOutcome::Recovered(Proof::Proven),
@@ -177,6 +188,31 @@ impl TerminalReporter<'_> {
         if matches!(told, Some(Phase::Closed(_))) {
             let over = self.views.remove(&incident.id());
             self.told.over.extend(over.as_ref().map(IncidentResult::of));
+        }
+    }
+
+    /// Returns the repair that is under way of what an incident is about, beside that one.
+    fn repair_under_way(&self, id: IncidentId) -> Option<IncidentId> {
+        let subject = self.views.get(&id)?.subject();
+        let is_busy = |view: &&IncidentView| match view.incident().phase() {
+            Phase::Choosing | Phase::Due { .. } | Phase::Doing { .. } => true,
+            Phase::Asking { .. }
+            | Phase::CoolingDown { .. }
+            | Phase::Ending { .. }
+            | Phase::Closed(_) => false,
+        };
+        let mut others = self.views.values().filter(|view| view.id() != id);
+        others.find(|view| view.subject() == subject && is_busy(view)).map(IncidentView::id)
+    }
+
+    /// Begins to hear the keys for a question that waits here for its answer.
+    fn hear_answer(&mut self, id: IncidentId) {
+        let asks = |view: &IncidentView| is_answered_by_keys(view, self.answers);
+        if !self.views.get(&id).is_some_and(asks) {
+            return;
+        }
+        if let Some(keys) = &mut self.keys {
+            keys.ask(id);
         }
     }
 

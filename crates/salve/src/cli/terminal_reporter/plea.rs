@@ -104,14 +104,15 @@ fn starts_with_an_edit(view: &IncidentView, ask: Option<&OpenQuestion>) -> bool 
 
 fn how_to_answer(view: &IncidentView, ask: &OpenQuestion, answers: AnswerWay) -> String {
     let id = format!("heal-{}", view.id().short());
-    let keys = match answers {
-        AnswerWay::Keys if is_server(view) => true,
-        AnswerWay::Keys | AnswerWay::Commands => false,
-    };
-    match (&ask.yes, keys) {
+    match (&ask.yes, is_answered_by_keys(view, answers)) {
         (Some(_), true) => {
-            let (yes, no) = key_words(ask.question);
-            format!("[a] {yes}  [r] {no}  [l] log\nsalve show {id}")
+            let (yes, no) = key_words(view.subject().kind, ask.question);
+            let rest = if is_server(view) { "[l] log" } else { "[Ctrl-C] decide later" };
+            format!("[a] {yes}  [r] {no}  {rest}\nsalve show {id}")
+        }
+        // Another try is another run of the check, which has ended by now.
+        (Some(_), false) if is_check(view) && ask.question == PersonQuestion::NothingLeft => {
+            see_more(view, answers)
         }
         (Some(yes), false) => {
             let no = &ask.no;
@@ -121,10 +122,27 @@ fn how_to_answer(view: &IncidentView, ask: &OpenQuestion, answers: AnswerWay) ->
     }
 }
 
+/// Tells whether what is asked is answered by keys: about a server always, about a check while it
+/// waits for a decision.
+pub(super) fn is_answered_by_keys(view: &IncidentView, answers: AnswerWay) -> bool {
+    let asks = || repair::ask(view).is_some_and(|ask| ask.question.is_decision());
+    match answers {
+        AnswerWay::Keys => is_server(view) || (is_check(view) && asks()),
+        AnswerWay::Commands => false,
+    }
+}
+
+fn is_check(view: &IncidentView) -> bool {
+    view.subject().kind == SubjectKind::Check
+}
+
 /// Returns what the keys for yes and no do, in a few words.
-fn key_words(question: PersonQuestion) -> (&'static str, &'static str) {
+fn key_words(kind: SubjectKind, question: PersonQuestion) -> (&'static str, &'static str) {
     match question {
         PersonQuestion::Remedy => ("run it once and verify", "leave it out"),
+        PersonQuestion::ChangeTooLarge if kind == SubjectKind::Check => {
+            ("keep the change and run it again", "undo it")
+        }
         PersonQuestion::ChangeTooLarge => ("keep the change and restart", "undo it"),
         PersonQuestion::Conflict => ("bring the change in", "leave it out"),
         PersonQuestion::MayHaveActed => ("do it again", "leave it"),

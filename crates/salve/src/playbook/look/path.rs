@@ -81,7 +81,7 @@ fn unfit(path: &Path) -> Option<UnfitScript> {
 }
 
 /// Resolves `.` and `..` by name.
-fn plain(path: &Path) -> PathBuf {
+pub(super) fn plain(path: &Path) -> PathBuf {
     let mut out = PathBuf::new();
     for part in path.components() {
         match part {

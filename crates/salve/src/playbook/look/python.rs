@@ -7,8 +7,10 @@ use std::path::{Path, PathBuf};
 use salve_core::playbook::{Clues, Drift, PythonManager, PythonProject, Venv};
 
 mod records;
+mod uv_workspace;
 
 use super::super::FailedSubject;
+use super::path::plain;
 use super::{find, git, nearest, relative};
 use crate::files::{FileKind, read_start, read_text};
 use crate::process::{asking_command, machine_program};
@@ -33,6 +35,7 @@ pub(super) fn project(
     output: &str,
 ) -> Option<PythonProject> {
     let dir = SIGNS.iter().find_map(|file| nearest(ask, file))?;
+    let dir = uv_workspace::around(ask, &dir).unwrap_or(dir);
     let has = |file: &str| dir.join(file).is_file();
     let (manager, lock) = [
         (PythonManager::Uv, "uv.lock"),
@@ -59,12 +62,17 @@ pub(super) fn project(
         let manifest = ["pyproject.toml", "setup.py"].into_iter().find(|file| has(file));
         sources.extend(manifest.map(str::to_owned));
     }
+    let is_workspace = manager == PythonManager::Uv && uv_workspace::is_workspace(&dir);
+    if is_workspace {
+        own.extend(uv_workspace::declared(&dir));
+    }
     let wanted = wanted(&dir);
     let interpreter = interpreter(ask, venv.as_ref());
     let fits = |version: &str| wanted.as_ref().is_none_or(|(want, _)| allows(want, version));
     Some(PythonProject {
         dir: relative(ask.root, &dir)?,
         manager,
+        is_workspace,
         manager_found: manager == PythonManager::Pip || find(manager.program()).is_some(),
         declared: declared(&dir).into_iter().chain(own).collect(),
         required: match &venv {
@@ -222,7 +230,7 @@ fn venv(ask: &FailedSubject<'_>, dir: &Path, clues: &Clues, output: &str) -> Opt
         .chain(clues.programs.iter().map(String::as_str));
     let named = words.filter_map(|word| word.split_once("/bin/").map(|(dir, _)| dir));
     let named = named.filter_map(|path| {
-        let path = ask.dir.join(path.trim_start_matches("./"));
+        let path = plain(&ask.dir.join(path));
         let inside = path.starts_with(ask.root) && path != ask.root;
         let like = path.file_name()?.to_str()?.contains("env");
         (inside && (like || path.join("pyvenv.cfg").exists())).then_some(path)

@@ -18,7 +18,7 @@ pub use outlet::Outlet;
 pub(super) use pump::{OutputPipe, Passed, Pump};
 use salve_core::server::{LocalUrl, UrlFinder};
 pub use tail::OutputSide;
-pub use work_output::WorkOutput;
+pub use work_output::{AgentWords, WorkOutput};
 
 use self::tail::{LONGEST, Tail};
 use super::lock;

@@ -7,7 +7,7 @@ use salve_core::event::{
     Actor, AtALoss, EffectReport, Event, IncidentEvent, IncidentOutcome, RemedyKind, Subject,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{DueEffect, Incident};
+use salve_core::incident::{DueEffect, Incident, Phase};
 use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
 
@@ -399,8 +399,9 @@ impl Subjects for CheckSubject<'_> {
 
     fn is_over(&mut self, cases: &[Case], base: &RunBase<'_>) -> bool {
         match self.check.person_wait(cases, base.presence) {
-            PersonWait::Away => self.end = Some(CheckEnd::NeedsPerson),
-            PersonWait::Here => return false,
+            PersonWait::Here if cases.get(ONLY).is_some_and(decides) => return false,
+            // A red check returns, as the bare command does: another try is another run of it.
+            PersonWait::Here | PersonWait::Away => self.end = Some(CheckEnd::NeedsPerson),
             PersonWait::None => {}
         }
         self.end.is_some()
@@ -454,4 +455,10 @@ impl Subjects for CheckSubject<'_> {
     fn is_held(&self, _: usize, _: &Case) -> bool {
         self.end.is_some()
     }
+}
+
+/// Tells whether a person's yes has something done that is ready.
+fn decides(case: &Case) -> bool {
+    let phase = case.incident().map(Incident::phase);
+    matches!(phase, Some(Phase::Asking { question, .. }) if question.is_decision())
 }

@@ -49,7 +49,7 @@ pub(super) fn damaged(ask: &FailedSubject<'_>, venv: &Venv, output: &str) -> Vec
 }
 
 /// Returns the first part of each path below `site-packages` that the output names, and of each
-/// module that it does not find a part of.
+/// module that it does not find.
 fn named(output: &str) -> BTreeSet<String> {
     let mut tops = BTreeSet::new();
     for (at, mark) in output.match_indices("site-packages/") {
@@ -57,10 +57,10 @@ fn named(output: &str) -> BTreeSet<String> {
         let end = rest.find(['/', '"', '\'', ':', ' ', '\n', ')']).unwrap_or(rest.len());
         tops.insert(rest[..end].trim_end_matches(".py").to_owned());
     }
-    for (at, mark) in output.match_indices("No module named '") {
-        let rest = &output[at + mark.len()..];
-        let module = rest.split('\'').next().unwrap_or_default();
-        tops.extend(module.split_once('.').map(|(top, _)| top.to_owned()));
+    for (at, mark) in output.match_indices("No module named ") {
+        let rest = output[at + mark.len()..].trim_start_matches('\'');
+        let is_name = |c: char| c.is_alphanumeric() || c == '_';
+        tops.insert(rest[..rest.find(|c| !is_name(c)).unwrap_or(rest.len())].to_owned());
     }
     tops.retain(|top| !top.is_empty());
     tops
@@ -115,8 +115,9 @@ mod tests {
         let output = "  File \"/p/.venv/lib/python3.11/site-packages/flask/app.py\", line 3\n\
                       /p/.venv/lib/python3.11/site-packages/six.py:9: in <module>\n\
                       ModuleNotFoundError: No module named 'werkzeug.core'\n\
-                      ModuleNotFoundError: No module named 'other'";
-        let want = ["flask", "six", "werkzeug"].map(str::to_owned);
+                      ModuleNotFoundError: No module named 'other'\n\
+                      /p/.venv/bin/python: No module named uvicorn";
+        let want = ["flask", "other", "six", "uvicorn", "werkzeug"].map(str::to_owned);
         assert_eq!(named(output), BTreeSet::from(want));
     }
 }

@@ -42,7 +42,7 @@ impl ProposalWatch {
         match found {
             FoundProposal::Proposal(proposal) => self.found = Some(proposal),
             FoundProposal::Nothing => {}
-            FoundProposal::Refused(refused) => sought.refuse(&with_causes(&refused), context)?,
+            FoundProposal::Refused(refused) => sought.refuse(&refused.to_string(), context)?,
         }
         Ok(())
     }
