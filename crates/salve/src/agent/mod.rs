@@ -268,8 +268,8 @@ pub fn start(
     }
     let transcript = Transcript::open(task.transcript.as_ref(), scrubber);
     let words = care.work().begin_words();
-    let drive = Drive::new(profile, task.bounds, scrubber.clone(), words, on)
-        .with_transcript(transcript);
+    let drive =
+        Drive::new(profile, task.bounds, scrubber.clone(), words, on).with_transcript(transcript);
     let outbox = messages.clone();
     // The layer stays for as long as somebody works in it.
     let (files, ground) = (filled.files, ground);
