@@ -252,6 +252,7 @@ fn what_cannot_pass_fails_at_once() {
         format!("{}; echo 'CONFLICT (content): Merge conflict in a.txt'; exit 1", works.trace("x"));
     let visit = works.salve(&["run", "--", "sh", "-c", &step]);
     assert_eq!((visit.code, works.traces().len()), (Some(1), 1), "{}", visit.said);
+    assert!(visit.said.contains("the files are at fault"), "{}", visit.said);
     let record = works.json("state/self_heal/attempt-0000-0001.json");
     assert_eq!(record["failureClass"], "deterministic_repo", "{record}");
     // A rule of the user's own says otherwise.

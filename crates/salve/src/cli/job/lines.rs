@@ -282,7 +282,7 @@ fn next_in_words(class: FailureClass, strategy: HealStrategy) -> &'static str {
         (HealStrategy::QueueRetry, _) => "no attempt is left",
         (HealStrategy::OperatorRequest, _) => "a rule or a permission forbids it",
         (HealStrategy::None, FailureClass::DeterministicRepo) => {
-            "the repository is in the way: another attempt alone would not help"
+            "the files are at fault: another attempt alone would not help"
         }
         (
             HealStrategy::None,
