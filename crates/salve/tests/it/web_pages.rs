@@ -230,7 +230,7 @@ fn the_first_page_says_how_it_all_stands_and_nothing_better_than_that() {
     let page = Page::of(&ward.project);
     let session = page.sign_in();
     assert!(section(&page, &session, "/").contains("Nothing is under care yet"));
-    ward.heal(&[]).expect(3, &["salve approve"]);
+    ward.heal(&[]).expect(3, &["needs you", "salve show"]);
     let now = section(&page, &session, "/");
     assert!(now.contains("You are needed") && now.contains("Checks and tools"), "{now}");
     let asked = section(&page, &session, "/needs-you");
