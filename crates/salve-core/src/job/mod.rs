@@ -34,7 +34,10 @@ use crate::steps::{EndRule, Skipping, StepMachine, StepMove, StepRule, StepTerms
 
 pub use heal::{AttemptOutcome, FailureRule, class_of};
 pub use prompt::{StepPrompt, step_prompt};
-pub use queue::{ClaimEnd, ClaimGrant, QueueState, QueuedJob, RetryTerms, WorkEnd, claim_end};
+pub use queue::{
+    ClaimEnd, ClaimGrant, QueueState, QueuedJob, RetryTerms, SentWrite, UnheardWrite, WakeUpMove,
+    WorkEnd, claim_end, judge_unheard,
+};
 pub use review::{ReviewPrompt, ReviewVerdict, review_prompt, review_verdict};
 pub use state::{AttemptRecord, JobState, JobStatus, LiveControl, RecoveryObject, job_state};
 pub use task_events::{TaskEvent, cause_word, task_events};

@@ -98,6 +98,52 @@ pub enum ClaimGrant {
     Dead,
 }
 
+/// What a worker does that was woken for a job. A wake-up is no right to it: it may come twice, too
+/// early or too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WakeUpMove {
+    /// The job is free: try to claim it.
+    Claim,
+    /// It is not free yet: be woken again in so many milliseconds.
+    After(u64),
+    /// Nobody need be woken for it any more.
+    Forget,
+}
+
+/// What an engine finds of a job whose last write it never heard of again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum UnheardWrite {
+    /// It was written.
+    Written,
+    /// It was not, or not yet: the same write may be tried again, and one of the two counts.
+    Open,
+    /// Somebody else wrote first.
+    Lost,
+}
+
+/// Judges a write of which nobody knows whether it arrived, by what is found now.
+///
+/// Each write bears a mark of its own and counts only at the revision that its writer knew, so it
+/// cannot count twice however often it is sent.
+pub fn judge_unheard(sent: &SentWrite, found: &SentWrite) -> UnheardWrite {
+    if found.mark == sent.mark {
+        UnheardWrite::Written
+    } else if found.revision == sent.revision {
+        UnheardWrite::Open
+    } else {
+        UnheardWrite::Lost
+    }
+}
+
+/// A write as it was sent, or the last one as it is found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SentWrite {
+    /// What no other write bears.
+    pub mark: uuid::Uuid,
+    /// The revision that it was to replace; of one that is found, its own.
+    pub revision: u64,
+}
+
 /// How a worker lets go of a job.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ClaimEnd {
@@ -156,6 +202,32 @@ impl QueuedJob {
         self.worker = Some(worker);
         self.free_at_ms = Some(later(now_ms, lease_ms));
         ClaimGrant::Granted(self.epoch)
+    }
+
+    /// Returns what a worker does that was woken for the job.
+    pub fn on_wake_up(&self, now_ms: i64) -> WakeUpMove {
+        match (self.state, self.free_at_ms) {
+            (QueueState::Queued | QueueState::Claimed, Some(at)) if at <= now_ms => {
+                WakeUpMove::Claim
+            }
+            (QueueState::Queued | QueueState::Claimed, Some(at)) => {
+                WakeUpMove::After(u64::try_from(at.saturating_sub(now_ms)).unwrap_or(0))
+            }
+            (
+                QueueState::Queued
+                | QueueState::Claimed
+                | QueueState::Waiting
+                | QueueState::Done
+                | QueueState::Dead
+                | QueueState::Withdrawn,
+                _,
+            ) => WakeUpMove::Forget,
+        }
+    }
+
+    /// Tells whether somebody has to be woken for the job sooner or later.
+    pub fn needs_waking(&self) -> bool {
+        self.free_at_ms.is_some()
     }
 
     /// Tells whether the claim of this epoch is the one that counts.
@@ -332,6 +404,40 @@ mod tests {
             assert!(of.free_at_ms > Some(50) && of.requeue(50), "{of:?}");
             assert_eq!((of.state, of.tries, of.free_at_ms), (QueueState::Queued, 0, Some(50)));
             assert!(!of.requeue(50), "any worker may have it by now");
+        }
+    }
+
+    #[test]
+    fn whoever_is_woken_claims_what_is_free_waits_or_forgets() {
+        let mut of = job();
+        assert_eq!(of.on_wake_up(-5), WakeUpMove::After(5));
+        assert_eq!(of.on_wake_up(0), WakeUpMove::Claim);
+        of.claim(why(), 10, 0);
+        assert_eq!(
+            (of.on_wake_up(4), of.on_wake_up(10)),
+            (WakeUpMove::After(6), WakeUpMove::Claim)
+        );
+        assert!(of.needs_waking());
+        for end in [ClaimEnd::Done, ClaimEnd::Dead(why()), ClaimEnd::Waiting(why())] {
+            let mut of = of.clone();
+            of.finish(end, 5);
+            assert_eq!((of.on_wake_up(i64::MAX), of.needs_waking()), (WakeUpMove::Forget, false));
+        }
+    }
+
+    /// **Invariant:** A write that was not heard of again is taken for written only if it was, and is
+    /// tried again only where it cannot count twice.
+    #[test]
+    fn a_write_that_was_not_heard_of_again_is_judged_by_its_mark_and_revision() {
+        let write = |mark, revision| SentWrite { mark: uuid::Uuid::from_u128(mark), revision };
+        let sent = write(7, 3);
+        for (found, want) in [
+            (write(7, 4), UnheardWrite::Written),
+            (write(1, 3), UnheardWrite::Open),
+            (write(2, 4), UnheardWrite::Lost),
+            (write(2, 9), UnheardWrite::Lost),
+        ] {
+            assert_eq!(judge_unheard(&sent, &found), want, "{found:?}");
         }
     }
 

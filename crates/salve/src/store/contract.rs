@@ -31,6 +31,22 @@ impl<'a> ContractBench<'a> {
     }
 }
 
+/// Runs a test on a fresh queue of every engine there is: beside all stores, those of a fleet on one
+/// server and on three.
+pub(super) fn for_every_queue(test: impl Fn(&ContractBench<'_>)) {
+    for_every_engine(&test);
+    #[cfg(feature = "fleet")]
+    {
+        use super::nats::test_server::TestServers;
+        for servers in [TestServers::one, TestServers::three] {
+            let Some(servers) = servers() else { continue };
+            let terms = servers.new_fleet();
+            let open = |project: &Project| Store::open_in_fleet(project, &terms).unwrap();
+            test(&ContractBench::new(&open));
+        }
+    }
+}
+
 /// Runs a test on a fresh store of every engine there is.
 pub(super) fn for_every_engine(test: impl Fn(&ContractBench<'_>)) {
     test(&ContractBench::new(&|project| Store::open(project).unwrap()));

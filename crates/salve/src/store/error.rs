@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use serde_json::error::Category;
 
+use super::fleet::FleetError;
 use super::sqlite::StoreLockHolder;
 use crate::door::DoorError;
 use crate::project::ProjectError;
@@ -154,6 +155,9 @@ pub enum StoreError {
     /// There is no key to seal a person's word with.
     #[error(transparent)]
     Key(#[from] SealKeyError),
+    /// The fleet could not do it.
+    #[error(transparent)]
+    Fleet(#[from] FleetError),
     /// The program asked for something the store cannot do.
     #[error("cannot use {}", path.display())]
     Other {
@@ -211,6 +215,7 @@ impl StoreError {
             Self::Word(DoorError::Silent(pid)) => format!("end process {pid}, or try again"),
             Self::Word(_) => "a person runs this in a terminal of their own".into(),
             Self::Key(_) => "salve doctor".into(),
+            Self::Fleet(error) => error.advice(),
             Self::Other { .. } => "salve doctor".into(),
         }
     }

@@ -12,6 +12,7 @@
 #[cfg(test)]
 mod contract;
 mod error;
+mod fleet;
 mod handle;
 #[cfg(test)]
 pub(crate) mod in_memory;
@@ -19,6 +20,8 @@ mod job_queue;
 mod journal;
 mod line;
 mod memory;
+#[cfg(feature = "fleet")]
+mod nats;
 mod sqlite;
 mod stream;
 
@@ -26,6 +29,10 @@ use std::fs;
 use std::path::PathBuf;
 
 pub use error::{Cause, RawError, StoreError};
+pub use fleet::{
+    BadFleetName, Fleet, FleetError, FleetFile, FleetJob, FleetName, FleetOrder, FleetTerms,
+    JobSeen, PlacedOrder, WorkerSeen,
+};
 pub use handle::{JournalNews, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
 pub use job_queue::{ClaimStanding, ClaimToken, JobArtifact, JobClaim, JobQueue};
 pub use journal::{Appended, Follower, Journal, StreamPosition};
@@ -57,6 +64,11 @@ pub trait Engine: std::fmt::Debug + Send {
 
     /// Returns its queue of jobs.
     fn queue(&self) -> &dyn JobQueue;
+
+    /// Returns the fleet that it belongs to, if it is an engine of one.
+    fn fleet(&self) -> Option<&dyn Fleet> {
+        None
+    }
 
     /// Returns, once, what the store had to be saved from since the last time.
     fn mended(&self) -> Vec<Mended> {
@@ -111,6 +123,18 @@ impl Store {
         }
     }
 
+    /// Opens the project's store with the queue of a fleet in the place of its own.
+    #[cfg(feature = "fleet")]
+    pub fn open_in_fleet(project: &Project, terms: &FleetTerms) -> Result<Self, StoreError> {
+        Ok(Self::on(project, nats::FleetEngine::open(project, terms)?))
+    }
+
+    /// Opens the project's store with the queue of a fleet in the place of its own.
+    #[cfg(not(feature = "fleet"))]
+    pub fn open_in_fleet(_project: &Project, _terms: &FleetTerms) -> Result<Self, StoreError> {
+        Err(FleetError::NotBuilt.into())
+    }
+
     /// Makes a store of a project on an engine.
     pub fn on(project: &Project, engine: impl Engine + 'static) -> Self {
         Self { project: project.clone(), engine: Box::new(engine) }
@@ -137,6 +161,11 @@ impl Store {
     /// Returns the queue of jobs.
     pub fn queue(&self) -> &dyn JobQueue {
         self.engine.queue()
+    }
+
+    /// Returns the fleet whose queue it has, if it was opened in one.
+    pub fn fleet(&self) -> Option<&dyn Fleet> {
+        self.engine.fleet()
     }
 
     /// Returns, once, what this store had to be saved from since the last time.

@@ -8,7 +8,7 @@ use salve_core::job::{ClaimEnd, QueueState, RetryTerms};
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
-use super::for_every_engine;
+use super::for_every_queue;
 use crate::store::{ClaimStanding, JobArtifact, JobClaim, JobQueue, Store};
 
 /// A lease that no test outlives.
@@ -42,7 +42,7 @@ fn is_empty(queue: &dyn JobQueue) -> bool {
 
 #[test]
 fn jobs_are_claimed_in_their_order_and_by_one() {
-    for_every_engine(|bench| {
+    for_every_queue(|bench| {
         let (store, other) = (bench.open(), bench.open());
         for number in 1..=3 {
             let payload = format!("payload {number}");
@@ -63,7 +63,7 @@ fn jobs_are_claimed_in_their_order_and_by_one() {
 /// **Invariant:** A job is held by one worker at most.
 #[test]
 fn of_many_workers_one_gets_each_job() {
-    for_every_engine(|bench| {
+    for_every_queue(|bench| {
         let queue = bench.open();
         for number in 0..60 {
             queue.queue().submit(job(number), "", terms(LONG)).unwrap();
@@ -90,7 +90,7 @@ fn of_many_workers_one_gets_each_job() {
 /// **Invariant:** Whoever lost a job to another can neither keep nor finish anything of it.
 #[test]
 fn a_lease_that_ran_out_is_taken_over_and_the_old_holder_is_fenced() {
-    for_every_engine(|bench| {
+    for_every_queue(|bench| {
         let store = bench.open();
         let queue = store.queue();
         queue.submit(job(1), "", terms(LONG)).unwrap();
@@ -115,7 +115,7 @@ fn a_lease_that_ran_out_is_taken_over_and_the_old_holder_is_fenced() {
 
 #[test]
 fn what_may_pass_waits_and_comes_back_until_it_is_dead_and_a_person_requeues_it() {
-    for_every_engine(|bench| {
+    for_every_queue(|bench| {
         let store = bench.open();
         let queue = store.queue();
         queue.submit(job(2), "", terms(LONG)).unwrap();
@@ -143,7 +143,7 @@ fn what_may_pass_waits_and_comes_back_until_it_is_dead_and_a_person_requeues_it(
 
 #[test]
 fn a_job_that_loses_its_workers_again_and_again_is_dead() {
-    for_every_engine(|bench| {
+    for_every_queue(|bench| {
         let store = bench.open();
         let queue = store.queue();
         queue.submit(job(1), "", terms(LONG)).unwrap();
@@ -157,7 +157,7 @@ fn a_job_that_loses_its_workers_again_and_again_is_dead() {
 
 #[test]
 fn a_job_that_is_forgotten_leaves_nothing_and_one_that_is_held_stays() {
-    for_every_engine(|bench| {
+    for_every_queue(|bench| {
         let store = bench.open();
         let queue = store.queue();
         queue.submit(job(1), "", terms(LONG)).unwrap();
@@ -177,7 +177,7 @@ fn a_job_that_is_forgotten_leaves_nothing_and_one_that_is_held_stays() {
 
 #[test]
 fn what_waits_for_a_person_or_was_called_off_is_not_claimed() {
-    for_every_engine(|bench| {
+    for_every_queue(|bench| {
         let store = bench.open();
         let queue = store.queue();
         queue.submit(job(1), "", terms(LONG)).unwrap();

@@ -1,0 +1,375 @@
+//! What is kept for a fleet: which streams there are, what each may hold, and what is written to them.
+//!
+//! **Invariant:** every stream has an end to its size and refuses what is new beyond it, so that a
+//! full disk is an error with a name and nothing that was acknowledged makes room for something else.
+
+use std::future::Future;
+use std::time::Duration;
+
+use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
+use async_nats::jetstream::context::{Context, PublishErrorKind};
+use async_nats::jetstream::message::PublishMessage;
+use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::{ErrorCode, object_store};
+use futures_util::StreamExt as _;
+use salve_core::id::JobId;
+
+use super::link::in_words;
+use crate::store::fleet::{FleetError, FleetName, FleetTerms};
+
+/// How long a worker counts as there that says nothing any more.
+const PRESENCE: Duration = Duration::from_secs(15);
+
+/// How many messages are asked for at once.
+const PORTION: usize = 500;
+
+/// How long a portion may take.
+const PORTION_TIME: Duration = Duration::from_secs(5);
+
+/// What JetStream says when a stream may not grow any more.
+const FULL: [&str; 3] =
+    ["maximum bytes exceeded", "maximum messages exceeded", "insufficient storage"];
+
+/// What is said when nobody knows what came of a request, or nobody can answer just now.
+const LATE: [&str; 6] = [
+    "timed out",
+    "no responders",
+    "temporarily unavailable",
+    "no suitable peers",
+    "broken pipe",
+    "503",
+];
+
+/// How often a write that may be made twice is tried.
+const TRIES: u32 = 4;
+
+/// How long to wait before it is tried again, longer each time.
+const PAUSE: Duration = Duration::from_millis(300);
+
+/// What belongs to one fleet on its servers.
+#[derive(Clone, Debug)]
+pub(super) struct StreamNames {
+    name: String,
+}
+
+/// What is written of a job.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FleetStream {
+    /// The record: one per job.
+    Record,
+    /// The wake-up of those who could claim it: one per job.
+    WakeUp,
+    /// That it failed for good.
+    DeadLetter,
+    /// Small files, one message each.
+    Blob,
+    /// What people order jobs to do, one message each.
+    Order,
+    /// Which workers are there, and who reconciles; each goes unless it is written again.
+    Presence,
+}
+
+/// What came of a write at a revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteOutcome {
+    /// It is kept.
+    Done,
+    /// Somebody else wrote first.
+    Refused,
+    /// Nobody knows.
+    Unheard,
+}
+
+impl FleetStream {
+    const ALL: [Self; 6] =
+        [Self::Record, Self::WakeUp, Self::DeadLetter, Self::Blob, Self::Order, Self::Presence];
+
+    /// Returns how much of the room it may take, in hundredths.
+    fn share(self) -> i64 {
+        match self {
+            Self::Record => 10,
+            Self::WakeUp | Self::Order | Self::Presence => 2,
+            Self::DeadLetter => 3,
+            Self::Blob => 25,
+        }
+    }
+}
+
+/// How much of the room large files may take, in hundredths.
+const OBJECTS_SHARE: i64 = 40;
+
+impl StreamNames {
+    pub(super) fn of(name: &FleetName) -> Self {
+        Self { name: name.to_string() }
+    }
+
+    /// Returns the name of a stream. The records are a bucket of the server's own kind, so that its
+    /// own tools can look at them.
+    pub(super) fn stream(&self, what: FleetStream) -> String {
+        let name = &self.name;
+        match what {
+            FleetStream::Record => format!("KV_salve-{name}-jobs"),
+            FleetStream::WakeUp => format!("salve-{name}-wake-ups"),
+            FleetStream::DeadLetter => format!("salve-{name}-dead"),
+            FleetStream::Blob => format!("salve-{name}-blobs"),
+            FleetStream::Order => format!("KV_salve-{name}-orders"),
+            FleetStream::Presence => format!("KV_salve-{name}-workers"),
+        }
+    }
+
+    /// Returns the name of the bucket with large files.
+    pub(super) fn objects(&self) -> String {
+        format!("salve-{}-objects", self.name)
+    }
+
+    /// Returns what all subjects of a stream begin with.
+    fn prefix(&self, what: FleetStream) -> String {
+        let name = &self.name;
+        match what {
+            FleetStream::Record => format!("$KV.salve-{name}-jobs."),
+            FleetStream::WakeUp => format!("salve.{name}.wake-up."),
+            FleetStream::DeadLetter => format!("salve.{name}.dead."),
+            FleetStream::Blob => format!("salve.{name}.blob."),
+            FleetStream::Order => format!("$KV.salve-{name}-orders."),
+            FleetStream::Presence => format!("$KV.salve-{name}-workers."),
+        }
+    }
+
+    /// Returns the subject of a job.
+    pub(super) fn subject(&self, what: FleetStream, job: JobId) -> String {
+        format!("{}{}", self.prefix(what), job.0.simple())
+    }
+
+    /// Returns the subject of one thing that is no job's.
+    pub(super) fn named(&self, what: FleetStream, name: &str) -> String {
+        format!("{}{name}", self.prefix(what))
+    }
+
+    /// Returns the subject of a file of a job.
+    pub(super) fn blob(&self, job: JobId, digest: &str) -> String {
+        format!("{}.{digest}", self.subject(FleetStream::Blob, job))
+    }
+
+    /// Returns the subjects of everything in a stream.
+    pub(super) fn all(&self, what: FleetStream) -> String {
+        format!("{}>", self.prefix(what))
+    }
+
+    /// Returns the job that a subject is about.
+    pub(super) fn job(&self, what: FleetStream, subject: &str) -> Option<JobId> {
+        let rest = subject.strip_prefix(&self.prefix(what))?;
+        rest.split('.').next()?.parse().ok().map(JobId)
+    }
+
+    fn config(&self, what: FleetStream, terms: &FleetTerms) -> Config {
+        let (retention, max_age) = match what {
+            FleetStream::WakeUp => (RetentionPolicy::WorkQueue, Duration::ZERO),
+            FleetStream::Presence => (RetentionPolicy::Limits, PRESENCE),
+            FleetStream::Record
+            | FleetStream::DeadLetter
+            | FleetStream::Blob
+            | FleetStream::Order => (RetentionPolicy::Limits, Duration::ZERO),
+        };
+        Config {
+            name: self.stream(what),
+            subjects: vec![self.all(what)],
+            retention,
+            max_bytes: room(terms, what.share()),
+            // What is written again replaces what was there.
+            max_messages_per_subject: 1,
+            discard: DiscardPolicy::New,
+            storage: StorageType::File,
+            num_replicas: usize::from(terms.replicas),
+            max_age,
+            // Only the leader answers: a follower may be behind what was acknowledged.
+            allow_direct: false,
+            allow_rollup: true,
+            ..Config::default()
+        }
+    }
+
+    /// Makes what is not there yet; what is there stays as it is.
+    pub(super) async fn make(
+        &self,
+        context: &Context,
+        terms: &FleetTerms,
+    ) -> Result<(), FleetError> {
+        for what in FleetStream::ALL {
+            let made = context.get_or_create_stream(self.config(what, terms)).await;
+            made.map_err(|error| refused("making a stream", &error))?;
+        }
+        if context.get_object_store(self.objects()).await.is_err() {
+            let config = object_store::Config {
+                bucket: self.objects(),
+                max_bytes: room(terms, OBJECTS_SHARE),
+                num_replicas: usize::from(terms.replicas),
+                ..object_store::Config::default()
+            };
+            let made = context.create_object_store(config).await;
+            // Another one may have made it just now.
+            if let Err(error) = made
+                && context.get_object_store(self.objects()).await.is_err()
+            {
+                return Err(refused("making a bucket", &error));
+            }
+        }
+        Ok(())
+    }
+}
+
+fn room(terms: &FleetTerms, share: i64) -> i64 {
+    i64::from(terms.storage_mb) * 1024 * 1024 / 100 * share
+}
+
+/// Says that the server refused, has no room, or did not answer.
+pub(super) fn refused(what: &'static str, error: &(dyn std::error::Error + 'static)) -> FleetError {
+    let said = in_words(error);
+    if FULL.iter().any(|words| said.contains(words)) {
+        return FleetError::Full { place: what.to_owned() };
+    }
+    if LATE.iter().any(|words| said.contains(words)) {
+        return FleetError::Late { what };
+    }
+    FleetError::Refused { what, said }
+}
+
+/// Writes a message, if what its subject had last is of this revision; 0 means nothing at all.
+pub(super) async fn write_at(
+    context: &Context,
+    subject: String,
+    revision: u64,
+    bytes: Vec<u8>,
+) -> Result<WriteOutcome, FleetError> {
+    let message =
+        PublishMessage::build().payload(bytes.into()).expected_last_subject_sequence(revision);
+    publish(context, subject, message).await
+}
+
+/// Writes a message, whatever was there before; it may be written twice.
+pub(super) async fn write(
+    context: &Context,
+    what: &'static str,
+    subject: String,
+    bytes: Vec<u8>,
+) -> Result<(), FleetError> {
+    for attempt in 1..=TRIES {
+        let message = PublishMessage::build().payload(bytes.clone().into());
+        match publish(context, subject.clone(), message).await? {
+            WriteOutcome::Done => return Ok(()),
+            WriteOutcome::Refused | WriteOutcome::Unheard => {
+                tokio::time::sleep(PAUSE * attempt).await
+            }
+        }
+    }
+    Err(FleetError::Late { what })
+}
+
+async fn publish(
+    context: &Context,
+    subject: String,
+    message: PublishMessage,
+) -> Result<WriteOutcome, FleetError> {
+    let place = || subject.clone();
+    let acknowledged = match context.send_publish(subject.clone(), message).await {
+        Ok(sent) => sent.await,
+        Err(error) => Err(error),
+    };
+    match acknowledged {
+        Ok(_) => Ok(WriteOutcome::Done),
+        Err(error) => match error.kind() {
+            PublishErrorKind::WrongLastSequence => Ok(WriteOutcome::Refused),
+            // It may have arrived, or may still arrive.
+            PublishErrorKind::TimedOut
+            | PublishErrorKind::BrokenPipe
+            | PublishErrorKind::StreamNotFound => Ok(WriteOutcome::Unheard),
+            PublishErrorKind::MaxPayloadExceeded
+            | PublishErrorKind::MaxAckPending
+            | PublishErrorKind::WrongLastMessageId
+            | PublishErrorKind::Other => {
+                let said = in_words(&error);
+                if FULL.iter().any(|words| said.contains(words)) {
+                    return Err(FleetError::Full { place: place() });
+                }
+                Err(FleetError::Refused { what: "writing", said })
+            }
+        },
+    }
+}
+
+/// A message as it is kept.
+#[derive(Clone, Debug)]
+pub(super) struct KeptMessage {
+    pub(super) seq: u64,
+    pub(super) bytes: Vec<u8>,
+}
+
+/// Reads all messages of a stream whose subjects fit, from this one on, in order.
+pub(super) async fn read_all(
+    context: &Context,
+    stream: String,
+    filter: String,
+    from: u64,
+) -> Result<Vec<KeptMessage>, FleetError> {
+    patiently(|| read_once(context, &stream, &filter, from)).await
+}
+
+/// Asks again for what the servers cannot answer just now: a reader that was made a moment ago, or
+/// whose leader was lost, may not listen yet.
+pub(super) async fn patiently<T, F>(ask: impl Fn() -> F) -> Result<T, FleetError>
+where
+    F: Future<Output = Result<T, FleetError>>,
+{
+    for attempt in 1..TRIES {
+        match ask().await {
+            Err(error) if error.is_transient() => tokio::time::sleep(PAUSE * attempt).await,
+            answer => return answer,
+        }
+    }
+    ask().await
+}
+
+async fn read_once(
+    context: &Context,
+    stream: &str,
+    filter: &str,
+    from: u64,
+) -> Result<Vec<KeptMessage>, FleetError> {
+    let failed = |error: &(dyn std::error::Error + 'static)| refused("reading a list", error);
+    let stream = context.get_stream_no_info(stream).await.map_err(|error| failed(&error))?;
+    let config = pull::Config {
+        deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: from.max(1) },
+        filter_subject: filter.to_owned(),
+        ack_policy: AckPolicy::None,
+        memory_storage: true,
+        num_replicas: 1,
+        inactive_threshold: Duration::from_secs(30),
+        ..pull::Config::default()
+    };
+    let consumer = stream.create_consumer(config).await.map_err(|error| failed(&error))?;
+    let mut left = consumer.cached_info().num_pending;
+    let mut found = Vec::new();
+    while left > 0 {
+        let most = usize::try_from(left).unwrap_or(PORTION).min(PORTION);
+        let batch = consumer.batch().max_messages(most).expires(PORTION_TIME);
+        let mut batch = batch.messages().await.map_err(|error| failed(&error))?;
+        let before = found.len();
+        while let Some(message) = batch.next().await {
+            let message = message.map_err(|error| failed(error.as_ref()))?;
+            let seq = message.info().map_err(|error| failed(error.as_ref()))?.stream_sequence;
+            found.push(KeptMessage { seq, bytes: message.payload.to_vec() });
+        }
+        // What was replaced or removed meanwhile does not come.
+        if found.len() == before {
+            break;
+        }
+        left = left.saturating_sub((found.len() - before) as u64);
+    }
+    // It would go by itself.
+    let _gone = stream.delete_consumer(&consumer.cached_info().name).await;
+    Ok(found)
+}
+
+/// Tells whether the server says that there is no such message.
+pub(super) fn is_no_message(error: &async_nats::jetstream::Error) -> bool {
+    error.error_code() == ErrorCode::NO_MESSAGE_FOUND
+}
