@@ -74,8 +74,13 @@ impl<'o> Foundation<'o> {
         config: &Config,
         out: &'o Output,
     ) -> Result<Self, CliError> {
-        let scrubber = scrubber(config)?;
         let store = Store::open(&project)?;
+        Self::lay_on(store, config, out)
+    }
+
+    /// Begins to tell those who want to be told, on a store that is open.
+    pub(super) fn lay_on(store: Store, config: &Config, out: &'o Output) -> Result<Self, CliError> {
+        let (scrubber, project) = (scrubber(config)?, store.project().clone());
         let door = match Door::open(&project, || store.journal().last_seq()) {
             Err(StoreError::Word(error)) => {
                 // Nobody can answer where there is no place for a key either.

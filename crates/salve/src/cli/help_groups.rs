@@ -16,7 +16,7 @@ const GROUPS: &[(&str, &[&str])] = &[
             "start", "stop", "restart",
         ],
     ),
-    ("Queue of jobs", &["submit", "worker", "jobs", "control", "metrics"]),
+    ("Queue of jobs", &["submit", "worker", "workers", "fleet", "jobs", "control", "metrics"]),
     ("Failures and memory", &["explain", "fingerprint", "memory", "patterns", "debug", "report"]),
     ("Rules and settings", &["init", "config", "rules", "gate", "notify", "doctor"]),
     ("Agents and scripts", &["mcp", "hook", "scrub", "completions", "man"]),

@@ -1,6 +1,9 @@
-//! `salve run`, `salve submit`, `salve worker`, `salve jobs`, `salve control`: jobs that heal, reset and resume.
+//! `salve run`, `salve submit`, `salve worker`, `salve workers`, `salve jobs`, `salve control`: jobs that
+//! heal, reset and resume.
 
 pub(super) mod control;
+pub(super) mod fleet;
+mod fleet_worker;
 mod lines;
 pub(super) mod list;
 pub(super) mod metrics;
@@ -9,6 +12,7 @@ mod result_ways;
 pub(super) mod run;
 pub(super) mod submit;
 pub(super) mod worker;
+pub(super) mod workers;
 
 use salve_core::job::Job;
 

@@ -16,6 +16,7 @@ mod error;
 mod events;
 mod explain;
 mod fingerprint;
+mod fleet;
 mod foundation;
 mod gate;
 mod hanging;
@@ -130,6 +131,10 @@ enum Command {
     Submit(job::submit::Args),
     /// Run the jobs of the queue
     Worker(job::worker::Args),
+    /// List the workers of a fleet, and what each does
+    Workers(job::workers::Args),
+    /// Start a server for a fleet, or print the configuration of one
+    Fleet(fleet::Args),
     /// List the runs of jobs, and the jobs that failed for good
     Jobs(job::list::Args),
     /// Pause, resume, cancel, retry, reset or rewind a job
@@ -315,6 +320,8 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::Kept(command) => return obey_kept(command, out),
         Command::Submit(args) => job::submit::run(&args, out)?,
         Command::Worker(args) => return job::worker::run(&args, out),
+        Command::Workers(args) => job::workers::run(&args, out)?,
+        Command::Fleet(args) => fleet::run(&args, out)?,
         Command::Jobs(args) => job::list::run(&args, out)?,
         Command::Metrics(args) => job::metrics::run(&args, out)?,
         Command::Control(args) => job::control::run(&args, out)?,

@@ -28,10 +28,18 @@ pub(super) struct Args {
     /// Show what each attempt changed, without the secrets in it
     #[arg(long)]
     diff: bool,
+    #[command(flatten)]
+    fleet: job::fleet::FleetArgs,
 }
 
 /// Shows the story; exit code 3 if a person is needed.
 pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
+    if let Some(digits) = args.id.as_deref()
+        && let Some(store) = args.fleet.open(out)?
+        && let Some(found) = job::fleet::find_in_fleet(&store, digits)?
+    {
+        return job::list::show_in_fleet(&found, out);
+    }
     let none = || CliError::failed("there is no incident here").hint("`salve status` shows all");
     let store = Store::open_existing(&project::locate(out)?)?.ok_or_else(none)?;
     project::tell_mended(&store, out);

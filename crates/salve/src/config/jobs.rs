@@ -1,9 +1,13 @@
 //! Jobs: what their steps may take unless a job says otherwise.
 
+use std::path::PathBuf;
+
 use salve_core::event::FailureClass;
 use salve_core::job::FailureRule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::store::{BadFleetName, FleetTerms};
 
 /// What steps of jobs may take, by the names of the spec.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -87,4 +91,42 @@ pub struct TelemetrySettings {
     pub statsd: Option<String>,
     /// What the names of all figures begin with
     pub prefix: String,
+}
+
+/// How the fleet is reached: jobs on many machines.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub struct FleetSettings {
+    /// Addresses of its servers, with commas between them; without one there is no fleet
+    pub url: Option<String>,
+    /// Name of the fleet: small letters, digits and hyphens; several fleets can share servers
+    pub name: String,
+    /// File with the credentials that the servers want (NATS `.creds`)
+    pub credentials: Option<String>,
+    /// Whether a connection without TLS is refused
+    pub tls: bool,
+    /// File of the authority that the servers' certificates are of, if it is not a known one
+    pub tls_ca: Option<String>,
+    /// Servers that keep each thing when a fleet is begun: 1, or 3 where there are three
+    #[schemars(range(min = 1, max = 5))]
+    pub replicas: u8,
+    /// Megabytes that all that is kept may take when a fleet is begun
+    #[schemars(range(min = 64, max = 1_048_576))]
+    pub storage_mb: u32,
+}
+
+impl FleetSettings {
+    /// Returns how the fleet is reached, if there is one.
+    pub fn terms(&self) -> Result<Option<FleetTerms>, BadFleetName> {
+        let Some(url) = &self.url else { return Ok(None) };
+        Ok(Some(FleetTerms {
+            url: url.clone(),
+            name: self.name.parse()?,
+            credentials: self.credentials.as_ref().map(PathBuf::from),
+            requires_tls: self.tls,
+            tls_ca: self.tls_ca.as_ref().map(PathBuf::from),
+            replicas: self.replicas,
+            storage_mb: self.storage_mb,
+        }))
+    }
 }

@@ -38,7 +38,9 @@ mod words;
 
 pub use checks::{Breakers, CheckEntry, Heal, SpecialistEntry, TierTerms, Tiers};
 pub use command::CommandLine;
-pub use jobs::{FailureClassEntry, FailureRuleEntry, JobSettings, TelemetrySettings};
+pub use jobs::{
+    FailureClassEntry, FailureRuleEntry, FleetSettings, JobSettings, TelemetrySettings,
+};
 pub use listing::{SettingRow, setting_rows};
 pub use live::{LiveError, LiveSettings, Reload, changes, in_force};
 pub use load::{Config, DEFAULTS, LoadError, Sources, defaults, load, load_file};

@@ -17,7 +17,7 @@ use serde::{Deserialize, Deserializer};
 
 use super::checks::{CheckEntry, Heal, SpecialistEntry};
 use super::command::CommandLine;
-use super::jobs::{JobSettings, TelemetrySettings};
+use super::jobs::{FleetSettings, JobSettings, TelemetrySettings};
 use super::loops::LoopSettings;
 use super::proxy::ProxySettings;
 use super::rows::{AnchorSchema, ClassSchema};
@@ -54,6 +54,8 @@ pub struct Settings {
     pub r#loop: LoopSettings,
     /// What steps of jobs may take, by the names of the spec
     pub job: JobSettings,
+    /// Jobs on many machines, on NATS JetStream
+    pub fleet: FleetSettings,
     /// Where figures about jobs are sent
     pub telemetry: TelemetrySettings,
     /// Remedies that ship with Salve

@@ -106,7 +106,7 @@ impl StepReplay<'_> {
     }
 
     /// Applies one patch and compares the files that it changed with what the step left.
-    fn apply_one(&self, step: &ReplayStep) -> Result<(), ReplayError> {
+    pub(super) fn apply_one(&self, step: &ReplayStep) -> Result<(), ReplayError> {
         let disagrees = |said| ReplayError::Disagrees { patch: step.patch.clone(), said };
         match self.apply(std::slice::from_ref(step)) {
             Ok(()) => {}

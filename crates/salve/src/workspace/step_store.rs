@@ -126,6 +126,9 @@ pub struct SeenTree {
     pub unborn: Vec<String>,
 }
 
+/// What the start of a job is called in a bundle.
+const BUNDLED: &str = "refs/heads/start";
+
 /// What a step changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StepDiff {
@@ -456,6 +459,42 @@ impl StepStore {
         args.extend(["commit-tree", tree, "-m", message]);
         args.extend(parent.into_iter().flat_map(|parent| ["-p", parent]));
         Ok(one_line(&self.git.read(&args)?))
+    }
+
+    /// Writes the files from which the job starts as a bundle that any git can read: one commit, called
+    /// `refs/heads/start`, without the history before it.
+    pub fn bundle_start(&self, to: &Path) -> Result<(), WorkspaceError> {
+        let tree = self.tree_of("refs/salve/start")?;
+        let commit = self.commit(&tree, None, "the files when the job began")?;
+        self.git.read(&["update-ref", BUNDLED, &commit])?;
+        let path = to.to_string_lossy().into_owned();
+        let bundled = self.git.read(&["bundle", "create", "--quiet", &path, BUNDLED]);
+        // It is the bundle's alone.
+        self.git.read(&["update-ref", "-d", BUNDLED])?;
+        bundled.map(drop)
+    }
+
+    /// Keeps checkpoints that another machine made, and gives the workspace the state of the last one;
+    /// returns the tree that each of them left.
+    pub fn take_in(&self, steps: &[ReplayStep]) -> Result<Vec<String>, ReplayError> {
+        let start = "refs/salve/start";
+        self.git.read(&["read-tree", start])?;
+        let mut trees = Vec::new();
+        for (number, step) in steps.iter().enumerate() {
+            // Which tree it has to lead to is for the history to say.
+            StepReplay { git: &self.git, start, wanted: "" }.apply_one(step)?;
+            let tree = one_line(&self.git.read(&["write-tree"])?);
+            self.keep(number, &tree, &format!("step {number}"))?;
+            trees.push(tree);
+        }
+        let last = match trees.last() {
+            Some(tree) => tree.clone(),
+            None => self.tree_of("refs/salve/start")?,
+        };
+        // The index has been ahead of the files.
+        self.git.read(&["read-tree", "--empty"])?;
+        self.check_out(&last)?;
+        Ok(trees)
     }
 
     /// Replays checkpoints in the repository and returns the tree that they lead to.

@@ -37,6 +37,8 @@ mod incident;
 mod init;
 mod jobs;
 mod jobs_faults;
+#[cfg(feature = "fleet")]
+mod jobs_fleet;
 mod jobs_heal;
 mod jobs_killed;
 mod jobs_limits;

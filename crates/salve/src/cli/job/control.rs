@@ -2,13 +2,18 @@
 
 use std::io::Write as _;
 
+use jiff::Timestamp;
 use salve_core::event::JobOrder;
 use salve_core::job::{Job, job_state};
 
 use super::super::answer::{refuse_agents, speaker};
 use super::super::{CliError, Exit, Output, project};
+use super::fleet::{FleetArgs, fleet_of, wanted_in_fleet};
 use super::wanted;
-use crate::subjects::job::{JobOrderError, order_job, step_named, steps_in_words};
+use crate::store::{FleetOrder, Store};
+use crate::subjects::job::{
+    JobOrderError, expect_taken, order_job, step_named, steps_in_words, tell_queue,
+};
 
 /// Arguments of `salve control`.
 #[derive(Debug, clap::Args)]
@@ -22,6 +27,8 @@ pub(in crate::cli) struct Args {
     /// Who speaks [default: git's user.name, or the login]
     #[arg(long = "as", value_name = "NAME", env = "SALVE_USER")]
     name: Option<String>,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 /// What a job is ordered to do.
@@ -45,6 +52,9 @@ enum ControlAction {
 /// Gives the order.
 pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     refuse_agents("steer a job")?;
+    if let Some(store) = args.fleet.open(out)? {
+        return order_in_fleet(args, &store, out);
+    }
     let store = project::open_store(out)?;
     let scrubber = project::scrubber();
     let of = wanted(&store, &args.run)?;
@@ -63,6 +73,23 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         if !is_run && order != JobOrder::Cancel {
             out.remark(format!("  no salve runs it now; go on with: salve resume {id}"));
         }
+    }
+    Ok(Exit::Well)
+}
+
+/// Gives an order to a job of a fleet: whoever runs it hears of it, or will.
+fn order_in_fleet(args: &Args, store: &Store, out: &Output) -> Result<Exit, CliError> {
+    let of = wanted_in_fleet(store, &args.run)?.job;
+    let order = order(args, &of)?;
+    let name = speaker(args.name.as_deref(), store, &project::scrubber());
+    expect_taken(&of, order, &name).map_err(|error| refused(&of, error))?;
+    let (job, at) = (of.id(), Timestamp::now());
+    fleet_of(store)?.order(&FleetOrder { version: 1, job, order, by: name, at })?;
+    tell_queue(store, &of, order)?;
+    if out.json() {
+        out.fact(&job_state(&of))?;
+    } else {
+        writeln!(out.stdout(), "{}  {} was ordered", job.short(), order.as_str())?;
     }
     Ok(Exit::Well)
 }

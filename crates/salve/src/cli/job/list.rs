@@ -1,9 +1,10 @@
 //! `salve jobs`, and `salve show RUN`.
 
-use std::io::Write as _;
+use std::io::Write;
 
+use jiff::Timestamp;
 use salve_core::event::JobOrder;
-use salve_core::job::{Job, JobState, JobStatus, QueueState, job_state};
+use salve_core::job::{Job, JobState, JobStatus, QueueState, QueuedJob, job_state};
 use serde::Serialize;
 use uuid::Uuid;
 
@@ -11,12 +12,15 @@ use super::super::answer::{refuse_agents, speaker};
 use super::super::events::visible;
 use super::super::{CliError, Exit, Output, project};
 use super::control::refused;
+use super::fleet::{FleetArgs, fleet_of, wanted_in_fleet};
 use super::result_ways::ResultWays;
 use super::run::not_given;
 use super::wanted;
 use crate::heal::right::{RunLock, RunRight};
-use crate::store::Store;
-use crate::subjects::job::{JobError, JobFolder, known, order_job};
+use crate::store::{FleetOrder, Store};
+use crate::subjects::job::{
+    JobError, JobFolder, JobInFleet, RESULT, jobs_in_fleet, known, order_job,
+};
 use crate::workspace::StepStore;
 
 /// Arguments of `salve jobs`.
@@ -24,6 +28,8 @@ use crate::workspace::StepStore;
 pub(in crate::cli) struct Args {
     #[command(subcommand)]
     what: Option<JobsCommand>,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 /// What is wanted of the jobs in the queue.
@@ -54,9 +60,15 @@ enum JobsCommand {
 
 /// Lists the runs of jobs, the latest first.
 pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
+    if let Some(store) = args.fleet.open(out)? {
+        return run_in_fleet(args.what.as_ref(), &store, out);
+    }
     match &args.what {
         None => list(out),
-        Some(JobsCommand::Dead) => dead(out),
+        Some(JobsCommand::Dead) => match Store::open_existing(&project::locate(out)?)? {
+            Some(store) => dead(&store, out),
+            None => Ok(Exit::Well),
+        },
         Some(JobsCommand::Requeue { run }) => requeue(run, out),
         Some(JobsCommand::Take { run, branch }) => take(run, branch.as_deref(), out),
         Some(JobsCommand::Remove { runs }) => remove(runs, out),
@@ -141,8 +153,7 @@ impl OpenJobLine {
 }
 
 /// Lists the jobs of the queue that failed for good; exit code 3 if there are any.
-fn dead(out: &Output) -> Result<Exit, CliError> {
-    let Some(store) = Store::open_existing(&project::locate(out)?)? else { return Ok(Exit::Well) };
+fn dead(store: &Store, out: &Output) -> Result<Exit, CliError> {
     let dead = store.queue().queued(Some(QueueState::Dead))?;
     for row in &dead {
         if out.json() {
@@ -196,6 +207,121 @@ fn requeue(digits: &str, out: &Output) -> Result<Exit, CliError> {
     }
     tell(&of, "queued", out)?;
     Ok(Exit::Well)
+}
+
+/// Lets a job of a fleet be tried again; one that was called off is taken back first, or its worker
+/// would let it be.
+fn requeue_in_fleet(digits: &str, store: &Store, out: &Output) -> Result<Exit, CliError> {
+    refuse_agents("queue a job again")?;
+    let JobInFleet { row, job: of } = wanted_in_fleet(store, digits)?;
+    let (id, job) = (of.id().short(), of.id());
+    if of.is_cancelled() {
+        let (by, at) = (speaker(None, store, &project::scrubber()), Timestamp::now());
+        let order = JobOrder::Resume;
+        fleet_of(store)?.order(&FleetOrder { version: 1, job, order, by, at })?;
+    }
+    if !store.queue().requeue(job)? {
+        return Err(CliError::failed(format!("the job {id} cannot be queued again"))
+            .because(format!("it is `{}`", row.state.as_str()))
+            .hint(format!("salve show {id}")));
+    }
+    tell(&of, "queued", out)?;
+    Ok(Exit::Well)
+}
+
+/// Does with the jobs of a fleet what is wanted.
+fn run_in_fleet(what: Option<&JobsCommand>, store: &Store, out: &Output) -> Result<Exit, CliError> {
+    match what {
+        None => list_fleet(store, out),
+        Some(JobsCommand::Dead) => dead(store, out),
+        Some(JobsCommand::Requeue { run }) => requeue_in_fleet(run, store, out),
+        Some(JobsCommand::Take { run, branch: None }) => take_from_fleet(run, store, out),
+        Some(JobsCommand::Take { branch: Some(_), .. }) => {
+            Err(CliError::usage("a run of a fleet is taken over as changes of files")
+                .hint("salve jobs take RUN"))
+        }
+        Some(JobsCommand::Remove { runs }) => {
+            refuse_agents("remove a job")?;
+            for digits in runs {
+                let of = wanted_in_fleet(store, digits)?.job;
+                if !store.queue().forget(of.id())? {
+                    let id = of.id().short();
+                    return Err(CliError::failed(format!("a worker has the job {id}"))
+                        .hint(format!("salve control {id} cancel")));
+                }
+                tell(&of, "removed", out)?;
+            }
+            Ok(Exit::Well)
+        }
+    }
+}
+
+fn list_fleet(store: &Store, out: &Output) -> Result<Exit, CliError> {
+    let jobs = jobs_in_fleet(store)?;
+    for JobInFleet { row, job } in jobs.iter().rev() {
+        let state = job_state(job);
+        if out.json() {
+            out.fact(&state)?;
+        } else {
+            writeln!(out.stdout(), "{}", line_with(job, &state, fleet_word(row, &state)))?;
+        }
+    }
+    if jobs.is_empty() && !out.json() {
+        out.remark("there is no job in the fleet; send one: salve submit JOB.toml");
+    }
+    Ok(Exit::Well)
+}
+
+/// Returns how a job of a fleet stands: what the queue knows comes first, unless the job itself says
+/// more.
+fn fleet_word(row: &QueuedJob, state: &JobState) -> &'static str {
+    match row.state {
+        QueueState::Queued | QueueState::Dead | QueueState::Withdrawn => row.state.as_str(),
+        QueueState::Claimed | QueueState::Waiting | QueueState::Done => state.status.as_str(),
+    }
+}
+
+/// Makes the changes of a completed run of a fleet in the user's files.
+fn take_from_fleet(digits: &str, store: &Store, out: &Output) -> Result<Exit, CliError> {
+    let of = wanted_in_fleet(store, digits)?.job;
+    let id = of.id().short();
+    let result = store.queue().artifact(of.id(), RESULT)?;
+    let Some(patch) = result.filter(|_| job_state(&of).status == JobStatus::Completed) else {
+        return Err(CliError::usage(format!("the job {id} is not completed"))
+            .hint(format!("salve show {id}")));
+    };
+    let words = if patch.is_empty() {
+        "no file changed: there is nothing to take over"
+    } else {
+        ResultWays::apply_from_fleet(store.project(), &patch)?;
+        "is in your files; nothing was committed"
+    };
+    tell(&of, words, out)?;
+    Ok(Exit::Well)
+}
+
+/// Shows one run of a job of a fleet; exit code 3 if a person is needed.
+pub(in crate::cli) fn show_in_fleet(found: &JobInFleet, out: &Output) -> Result<Exit, CliError> {
+    let JobInFleet { row, job } = found;
+    let state = job_state(job);
+    if out.json() {
+        out.fact(&state)?;
+    } else {
+        let mut to = out.stdout();
+        writeln!(to, "{}", line_with(job, &state, fleet_word(row, &state)))?;
+        print_course(job, &state, &mut to)?;
+        if let Some(worker) = row.worker.as_ref().filter(|_| row.state == QueueState::Claimed) {
+            writeln!(to, "  runs with: {}", visible(worker.as_str()))?;
+        }
+        let reason = row.reason.as_ref().filter(|_| state.reason.is_none());
+        if let Some(reason) = reason {
+            writeln!(to, "  {}", visible(reason.head(200).as_str()))?;
+        }
+        if state.status == JobStatus::Completed {
+            writeln!(to, "  take it over: salve jobs take {}", job.id().short())?;
+        }
+    }
+    Ok(exit_of(state.status))
 }
 
 fn take(digits: &str, branch: Option<&str>, out: &Output) -> Result<Exit, CliError> {
@@ -319,7 +445,11 @@ pub(in crate::cli) fn show(job: &Job, store: &Store, out: &Output) -> Result<Exi
     } else {
         print(job, &state, store, out)?;
     }
-    Ok(match state.status {
+    Ok(exit_of(state.status))
+}
+
+fn exit_of(status: JobStatus) -> Exit {
+    match status {
         JobStatus::AwaitingHuman => Exit::NeedsPerson,
         JobStatus::Running
         | JobStatus::Paused
@@ -327,7 +457,7 @@ pub(in crate::cli) fn show(job: &Job, store: &Store, out: &Output) -> Result<Exi
         | JobStatus::Stopped
         | JobStatus::Completed
         | JobStatus::Failed => Exit::Well,
-    })
+    }
 }
 
 fn print(job: &Job, state: &JobState, store: &Store, out: &Output) -> Result<(), CliError> {
@@ -335,6 +465,20 @@ fn print(job: &Job, state: &JobState, store: &Store, out: &Output) -> Result<(),
     let rows = store.queue().queued(None)?;
     let row = rows.iter().find(|row| row.job == job.id()).map(|row| row.state);
     writeln!(to, "{}", line_with(job, state, standing_word(job, state, row)))?;
+    print_course(job, state, &mut to)?;
+    if let Some(next) = what_is_next(job, state, row) {
+        writeln!(to, "  {next}")?;
+    }
+    let folder = JobFolder::of(store.project(), job.id());
+    writeln!(to, "  files: {}", folder.dir().display())?;
+    if let Some(workspace) = StepStore::known_root(folder.dir()) {
+        writeln!(to, "  workspace: {}", workspace.display())?;
+    }
+    Ok(())
+}
+
+/// Prints what happened to a job, and what is to come.
+fn print_course(job: &Job, state: &JobState, to: &mut impl Write) -> Result<(), CliError> {
     if let Some(reason) = &state.reason {
         writeln!(to, "  {}", visible(reason.as_str()))?;
     }
@@ -359,14 +503,6 @@ fn print(job: &Job, state: &JobState, store: &Store, out: &Output) -> Result<(),
             order.action,
             visible(order.requested_by.as_str())
         )?;
-    }
-    if let Some(next) = what_is_next(job, state, row) {
-        writeln!(to, "  {next}")?;
-    }
-    let folder = JobFolder::of(store.project(), job.id());
-    writeln!(to, "  files: {}", folder.dir().display())?;
-    if let Some(workspace) = StepStore::known_root(folder.dir()) {
-        writeln!(to, "  workspace: {}", workspace.display())?;
     }
     Ok(())
 }

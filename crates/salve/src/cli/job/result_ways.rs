@@ -1,6 +1,7 @@
 //! Where a job was made, and how the user takes over what came of it.
 
 use std::ffi::OsStr;
+use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use super::super::CliError;
@@ -72,6 +73,28 @@ impl ResultWays {
                     error.hint(format!("salve jobs take {run} --branch NAME, then merge it"))
                 }
             }
+        })
+    }
+
+    /// Makes the changes of a run of a fleet in the user's files, as far as their repository knows
+    /// them: all of them, or none where one does not fit.
+    pub(super) fn apply_from_fleet(project: &Project, patch: &[u8]) -> Result<(), CliError> {
+        let failed =
+            |error: std::io::Error| CliError::failed("there is no place for it").because(error);
+        let mut file = tempfile::NamedTempFile::new().map_err(failed)?;
+        file.write_all(patch).map_err(failed)?;
+        let top = quiet_git(project.root()).args(["rev-parse", "--show-toplevel"]).output();
+        let top = top.ok().filter(|output| output.status.success());
+        let top = top.map(|output| String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+        let (base, top) = match top {
+            Some(top) => (ResultBase::Commit, PathBuf::from(top)),
+            None => (ResultBase::NoRepository, project.root().to_path_buf()),
+        };
+        let args = ["apply", "--whitespace=nowarn"].map(OsStr::new);
+        let (workspace, store) = (PathBuf::new(), PathBuf::new());
+        let ways = Self { workspace, patch: file.path().to_path_buf(), store, base, top };
+        ways.git(&args, &ways.patch).map_err(|said| {
+            CliError::failed("the result does not fit your files; none was changed").because(said)
         })
     }
 

@@ -20,6 +20,7 @@ use super::super::heal::use_agent;
 use super::super::project::{kept, speaker};
 use super::super::serve::{PageArgs, beside};
 use super::super::{CliError, Exit, Output};
+use super::fleet::FleetArgs;
 use super::lines::{JobRunner, JobTeller, StepReporter};
 use super::result_ways::ResultWays;
 use super::{find, wanted};
@@ -86,7 +87,7 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
         let file = args.job()?;
         let from = StartChoice { here: args.here, start: args.start.clone() };
         beside(&args.page, &locate(out)?, out)?;
-        drive(args.agent.as_deref(), out, None, |ground| begin(&from, &file, ground))
+        drive(args.agent.as_deref(), out, &RunOf::Person, |ground| begin(&from, &file, ground))
     })
 }
 
@@ -100,13 +101,25 @@ pub(in crate::cli) fn meant(id: Option<&str>, out: &Output) -> Result<Option<Str
 
 /// Goes on with a run of a job.
 pub(in crate::cli) fn resume(digits: &str, out: &Output) -> Result<ExitCode, CliError> {
-    kept(|| drive(None, out, None, |ground| go_on(digits, ground)))
+    kept(|| drive(None, out, &RunOf::Person, |ground| go_on(digits, ground)))
 }
 
 /// Goes on with a job that a worker claimed.
-pub(super) fn run_claimed(claim: ClaimToken, out: &Output) -> Result<ExitCode, CliError> {
+pub(super) fn run_claimed(
+    claim: ClaimToken,
+    fleet: &FleetArgs,
+    out: &Output,
+) -> Result<ExitCode, CliError> {
     let id = claim.job.0.simple().to_string();
-    drive(None, out, Some(claim), |ground| go_on(&id, ground))
+    drive(None, out, &RunOf::Worker(claim, fleet.clone()), |ground| go_on(&id, ground))
+}
+
+/// Who has a job run.
+enum RunOf {
+    /// A person, here and now.
+    Person,
+    /// A worker, under a claim, in the queue of a fleet if one is meant.
+    Worker(ClaimToken, FleetArgs),
 }
 
 /// Where the workspace of a job starts from, as the command line has it.
@@ -115,6 +128,17 @@ pub(super) struct StartChoice {
     pub(super) here: bool,
     /// The ref that was chosen.
     pub(super) start: Option<String>,
+}
+
+impl StartChoice {
+    /// Returns where the workspace of a job starts from.
+    pub(super) fn of(&self, file: &JobFile) -> StartFrom {
+        match (self.here, self.start.as_ref().or(file.job.start.as_ref())) {
+            (true, _) => StartFrom::Files,
+            (false, Some(name)) => StartFrom::Ref(name.clone()),
+            (false, None) => StartFrom::Usual,
+        }
+    }
 }
 
 /// Reads a job file.
@@ -190,11 +214,7 @@ pub(super) fn begin(
     let folder = JobFolder::of(ground.project, id);
     let right = take_right(id, ground)?;
     folder.keep_spec(&file.to_json())?;
-    let start = match (from.here, from.start.as_ref().or(file.job.start.as_ref())) {
-        (true, _) => StartFrom::Files,
-        (false, Some(name)) => StartFrom::Ref(name.clone()),
-        (false, None) => StartFrom::Usual,
-    };
+    let start = from.of(file);
     let workspace =
         StepStore::make(ground.project.root(), folder.dir(), &start).map_err(|error| {
             let advice = error.advice();
@@ -252,7 +272,7 @@ fn go_on(digits: &str, ground: &JobGround<'_>) -> Result<ReadyJob, CliError> {
     Ok(ReadyJob { of, spec, folder, workspace, right })
 }
 
-fn validated(file: &JobFile, ground: &JobGround<'_>) -> Result<JobSpec, CliError> {
+pub(super) fn validated(file: &JobFile, ground: &JobGround<'_>) -> Result<JobSpec, CliError> {
     file.validate(&ground.config.settings.job, ground.scrubber)
         .map_err(|error| CliError::usage("the job is wrong").because(error))
 }
@@ -293,11 +313,38 @@ fn append(id: JobId, what: JobTurn, ground: &JobGround<'_>) -> Result<Job, CliEr
         .ok_or_else(|| CliError::failed("the journal does not have the job that was started"))
 }
 
+impl RunOf {
+    /// Returns the claim under which it is run, if it is.
+    fn claim(&self) -> Option<ClaimToken> {
+        match self {
+            Self::Person => None,
+            Self::Worker(claim, _) => Some(*claim),
+        }
+    }
+}
+
+/// Lays what a run of a job stands on: in a fleet, with the queue of the fleet.
+fn lay_for<'o>(
+    of: &RunOf,
+    project: Project,
+    config: &Config,
+    out: &'o Output,
+) -> Result<Foundation<'o>, CliError> {
+    let in_fleet = match of {
+        RunOf::Person => None,
+        RunOf::Worker(_, fleet) => fleet.store(config, &project)?,
+    };
+    match in_fleet {
+        Some(store) => Foundation::lay_on(store, config, out),
+        None => Foundation::lay(project, config, out),
+    }
+}
+
 /// Makes a job ready and drives it.
 fn drive(
     agent: Option<&str>,
     out: &Output,
-    claim: Option<ClaimToken>,
+    of: &RunOf,
     ready: impl FnOnce(&JobGround<'_>) -> Result<ReadyJob, CliError>,
 ) -> Result<ExitCode, CliError> {
     let project = locate(out)?;
@@ -305,7 +352,8 @@ fn drive(
     if let Some(agent) = agent {
         use_agent(&mut config, agent);
     }
-    let foundation = Foundation::lay(project.clone(), &config, out)?;
+    let foundation = lay_for(of, project.clone(), &config, out)?;
+    let claim = of.claim();
     let (store, scrubber, run) = (&foundation.store, &foundation.scrubber, foundation.run);
     let by = match claim {
         Some(_) => Actor::Salve(crate::process::this(scrubber)),

@@ -3,15 +3,19 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 
-use salve_core::job::RetryTerms;
+use salve_core::event::{Draft, JobEvent, JobTurn};
+use salve_core::id::JobId;
+use salve_core::job::{RetryTerms, job_state};
 use uuid::Uuid;
 
 use super::super::dev::locate;
 use super::super::{CliError, Exit, Output, foundation};
-use super::run::{JobGround, StartChoice, begin, read_job, starter};
+use super::fleet::{FleetArgs, fleet_of};
+use super::run::{JobGround, StartChoice, begin, read_job, starter, validated};
 use crate::config::JobSettings;
 use crate::heal::IncidentWriter;
-use crate::store::Store;
+use crate::store::{FleetJob, Store};
+use crate::subjects::job::{FleetPayload, JobFile, JobHistory, make_bundle};
 
 /// How often a job may lose its worker before it counts as dead.
 const MAX_LOSSES: u32 = 10;
@@ -28,6 +32,11 @@ pub(in crate::cli) struct Args {
     /// Start from the files as they are, with what is not committed
     #[arg(long)]
     here: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
+    /// What a worker of the fleet has to offer; may be given several times
+    #[arg(long, value_name = "LABEL")]
+    needs: Vec<String>,
 }
 
 /// Makes the job's workspace and puts the job into the queue.
@@ -36,7 +45,13 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let config = super::super::config::in_force(out)?;
     let scrubber = foundation::scrubber(&config)?;
     let file = read_job(&args.file)?;
-    let store = Store::open(&project)?;
+    let in_fleet = args.fleet.store(&config, &project)?;
+    let is_fleet = in_fleet.is_some();
+    if !is_fleet && !args.needs.is_empty() {
+        return Err(CliError::usage("only a fleet has workers with labels")
+            .hint("salve submit FILE --needs LABEL --fleet URL"));
+    }
+    let store = in_fleet.map_or_else(|| Store::open(&project), Ok)?;
     let writer = IncidentWriter::new(&store, scrubber.clone());
     let ground = JobGround {
         project: &project,
@@ -49,6 +64,9 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
         claim: None,
     };
     let from = StartChoice { here: args.here, start: args.start.clone() };
+    if is_fleet {
+        return submit_to_fleet(args, &from, &file, &ground, out);
+    }
     let ready = begin(&from, &file, &ground)?;
     let id = ready.of.id();
     ready.right.give_back();
@@ -58,6 +76,42 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     } else {
         writeln!(out.stdout(), "{}", id.short())?;
         out.remark("  queued; a worker runs it: salve worker");
+    }
+    Ok(Exit::Well)
+}
+
+/// Sends a job to the fleet, with the files from which it starts.
+fn submit_to_fleet(
+    args: &Args,
+    from: &StartChoice,
+    file: &JobFile,
+    ground: &JobGround<'_>,
+    out: &Output,
+) -> Result<Exit, CliError> {
+    let (spec, fleet) = (validated(file, ground)?, fleet_of(ground.store)?);
+    let id = JobId(Uuid::now_v7());
+    let scratch = tempfile::tempdir()
+        .map_err(|error| CliError::failed("there is no place for the files").because(error))?;
+    let bundle = make_bundle(ground.project, scratch.path(), &from.of(file))?;
+    let start = fleet.keep_file(id, bundle.bytes)?;
+    let payload = FleetPayload::new(file.to_json(), start, &bundle.prefix);
+    let event = JobEvent::Advanced { id, what: JobTurn::Started { terms: Box::new(spec.terms) } };
+    let draft = Draft { by: ground.by.clone(), ..ground.writer.draft(None, event.into()) };
+    let history = JobHistory { orders: 0, entries: vec![draft.at_seq(1)] };
+    fleet.submit(FleetJob {
+        job: id,
+        payload: &payload.to_text(),
+        terms: retry_terms(&ground.config.settings.job),
+        needs: &args.needs,
+        artifacts: &[history.artifact()],
+    })?;
+    if out.json() {
+        let of = history.job(id);
+        let of = of.ok_or_else(|| CliError::failed("the job was not begun by a person"))?;
+        out.fact(&job_state(&of))?;
+    } else {
+        writeln!(out.stdout(), "{}", id.short())?;
+        out.remark("  queued in the fleet; its workers: salve workers");
     }
     Ok(Exit::Well)
 }

@@ -22,13 +22,16 @@ use uuid::Uuid;
 use super::super::dev::locate;
 use super::super::events::visible;
 use super::super::{CliError, Exit, Output, foundation};
+use super::fleet::FleetArgs;
+use super::fleet_worker::{FleetPreparation, FleetSide};
 use super::run::{run_claimed, starter};
 use super::wanted;
 use crate::heal::right::{RunLock, RunRight};
 use crate::heal::{millis, spawn_thread};
 use crate::process::{keeper, strays};
 use crate::project::Project;
-use crate::store::{ClaimStanding, ClaimToken, Store, StoreError};
+use crate::store::{ClaimStanding, ClaimToken, JobClaim, Store, StoreError};
+use crate::subjects::job::LocalRun;
 
 /// How often the processes are looked at.
 const LOOK: Duration = Duration::from_millis(50);
@@ -52,6 +55,11 @@ pub(in crate::cli) struct Args {
     /// End when no job is left that could be run now
     #[arg(long)]
     until_empty: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
+    /// What this worker offers to a fleet's jobs; may be given several times
+    #[arg(long, value_name = "LABEL")]
+    label: Vec<String>,
     /// Claim to run: the job and the number of the claim
     #[arg(long, value_name = "JOB:EPOCH", hide = true, value_parser = parse_claim)]
     claimed: Option<ClaimToken>,
@@ -68,9 +76,8 @@ fn parse_claim(text: &str) -> Result<ClaimToken, String> {
 /// Works until it is told to end.
 pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
     if let Some(claim) = args.claimed {
-        return run_claimed(claim, out);
+        return run_claimed(claim, &args.fleet, out);
     }
-    let project = locate(out)?;
     let config = super::super::config::in_force(out)?;
     let scrubber = foundation::scrubber(&config)?;
     starter(&scrubber)?;
@@ -78,18 +85,30 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
     // What a process that is killed had started falls to us.
     let subreaper = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
     subreaper.map_err(|error| CliError::failed("cannot keep processes").because(error))?;
+    let (name, slots) =
+        (scrubber.scrub(&format!("process {} on {}", me.pid, me.host)), usize::from(args.jobs));
+    let (store, fleet) = match args.fleet.terms(&config)? {
+        Some(terms) => {
+            let (store, side) = FleetSide::join(terms, &name, slots, &args.label, out)?;
+            (store, Some(side))
+        }
+        None => (Store::open(&locate(out)?)?, None),
+    };
     let mut worker = Worker {
-        store: Store::open(&project)?,
-        project,
+        store,
+        fleet,
         out,
-        name: scrubber.scrub(&format!("process {} on {}", me.pid, me.host)),
+        name,
         lease: Duration::from_secs(config.settings.job.queue_lease_seconds),
-        slots: usize::from(args.jobs),
+        slots,
         running: Vec::new(),
         signals: listen()?,
         is_ending: false,
     };
     worker.work(args.until_empty)?;
+    if let Some(fleet) = &worker.fleet {
+        fleet.leave(&worker.store);
+    }
     Ok(Exit::Well.into())
 }
 
@@ -136,7 +155,8 @@ fn listen() -> Result<Receiver<i32>, CliError> {
 /// A worker, and the jobs that it runs.
 struct Worker<'o> {
     store: Store,
-    project: Project,
+    /// What belongs to a worker of a fleet.
+    fleet: Option<FleetSide>,
     out: &'o Output,
     name: Scrubbed,
     lease: Duration,
@@ -146,12 +166,52 @@ struct Worker<'o> {
     is_ending: bool,
 }
 
-/// A job that a process runs.
-struct RunningJob {
-    claim: ClaimToken,
-    child: Child,
+/// A job that this worker has.
+pub(super) struct RunningJob {
+    pub(super) claim: ClaimToken,
+    work: JobWork,
     /// When the claim was last known to count.
     held_at: Instant,
+    /// When this worker got it.
+    pub(super) since: Timestamp,
+}
+
+/// How far a job is.
+enum JobWork {
+    /// Its files are being fetched from the fleet.
+    Preparing(FleetPreparation),
+    /// A process runs it.
+    Running { child: Child, local: Option<Box<LocalRun>> },
+    /// It could not be prepared.
+    Failed(Scrubbed),
+}
+
+/// What a look at a job found.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Looked {
+    /// It goes on.
+    GoesOn,
+    /// It has ended, and this is how.
+    Ended(Option<ExitStatus>),
+}
+
+impl RunningJob {
+    /// Returns what a fleet's job has on this machine, once it is there.
+    pub(super) fn local(&mut self) -> Option<&mut LocalRun> {
+        match &mut self.work {
+            JobWork::Running { local, .. } => local.as_deref_mut(),
+            JobWork::Preparing(_) | JobWork::Failed(_) => None,
+        }
+    }
+
+    fn pid(&self) -> Option<Pid> {
+        match &self.work {
+            JobWork::Running { child, .. } => {
+                i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+            }
+            JobWork::Preparing(_) | JobWork::Failed(_) => None,
+        }
+    }
 }
 
 /// What came of asking for jobs.
@@ -168,7 +228,10 @@ impl Worker<'_> {
         self.say(&format!("waits for jobs, at most {} at once", self.slots));
         let mut ask_at = Instant::now();
         loop {
-            self.look_after()?;
+            self.look_after();
+            if let Some(fleet) = &mut self.fleet {
+                fleet.look_after(&self.store, &mut self.running);
+            }
             if self.is_ending && self.running.is_empty() {
                 return Ok(());
             }
@@ -197,51 +260,94 @@ impl Worker<'_> {
                 Ok(claimed) => claimed,
                 // Another one has it just now; it is asked again in a moment.
                 Err(StoreError::Locked { .. }) => return Ok(Asked::Full),
+                Err(StoreError::Fleet(error)) if error.is_transient() => {
+                    self.say(&format!("waits for the fleet: {error}"));
+                    return Ok(Asked::Full);
+                }
                 Err(error) => return Err(error.into()),
             };
             let Some(claimed) = claimed else { return Ok(Asked::Empty) };
-            self.start(claimed.token)?;
+            self.start(claimed)?;
         }
         Ok(Asked::Full)
     }
 
-    fn start(&mut self, claim: ClaimToken) -> Result<(), CliError> {
-        let id = claim.job.short();
-        let own = ["--claimed".into(), format!("{}:{}", claim.job.0, claim.epoch).into()];
-        let args = std::env::args_os().skip(1).chain(own);
-        let started = keeper::worker_command(args)
-            .and_then(|mut command| command.stdin(Stdio::null()).spawn());
-        match started {
-            Ok(child) => {
-                self.say(&format!("runs {id}"));
-                self.running.push(RunningJob { claim, child, held_at: Instant::now() });
-                Ok(())
+    fn start(&mut self, claim: JobClaim) -> Result<(), CliError> {
+        let token = claim.token;
+        let work = match &self.fleet {
+            Some(fleet) => JobWork::Preparing(fleet.prepare(claim)),
+            None => {
+                let own = ["--claimed".into(), format!("{}:{}", token.job.0, token.epoch).into()];
+                let args = std::env::args_os().skip(1).chain(own);
+                let started = keeper::worker_command(args)
+                    .and_then(|mut command| command.stdin(Stdio::null()).spawn());
+                match started {
+                    Ok(child) => JobWork::Running { child, local: None },
+                    Err(error) => {
+                        self.store.queue().finish(token, ClaimEnd::Back)?;
+                        let id = token.job.short();
+                        return Err(
+                            CliError::failed(format!("cannot run the job {id}")).because(error)
+                        );
+                    }
+                }
             }
-            Err(error) => {
-                self.store.queue().finish(claim, ClaimEnd::Back)?;
-                Err(CliError::failed(format!("cannot run the job {id}")).because(error))
+        };
+        self.say(&format!("runs {}", token.job.short()));
+        let (held_at, since) = (Instant::now(), Timestamp::now());
+        self.running.push(RunningJob { claim: token, work, held_at, since });
+        Ok(())
+    }
+
+    /// Prolongs claims, and lets go of jobs whose processes have ended.
+    fn look_after(&mut self) {
+        for mut job in std::mem::take(&mut self.running) {
+            match self.look_at(&mut job) {
+                Looked::GoesOn => {
+                    self.hold(&mut job);
+                    self.running.push(job);
+                }
+                Looked::Ended(status) => {
+                    let id = job.claim.job.short();
+                    if let Err(error) = self.let_go(job, status) {
+                        self.out.remark(format!("job {id}: {error}"));
+                    }
+                }
             }
         }
     }
 
-    /// Prolongs claims, and lets go of jobs whose processes have ended.
-    fn look_after(&mut self) -> Result<(), CliError> {
-        let mut running = std::mem::take(&mut self.running);
-        running.retain_mut(|job| match job.child.try_wait() {
-            Ok(None) => {
-                self.hold(job);
-                true
+    /// Starts a job whose files are there.
+    fn begin(&self, prepared: Result<Box<LocalRun>, String>) -> Result<JobWork, String> {
+        let local = prepared?;
+        let fleet = self.fleet.as_ref().ok_or("this worker is of no fleet")?;
+        match fleet.start(&local) {
+            Ok(child) => Ok(JobWork::Running { child, local: Some(local) }),
+            Err(why) => {
+                local.remove();
+                Err(why)
             }
-            Ok(Some(status)) => {
-                if let Err(error) = self.let_go(job, status) {
-                    self.out.remark(format!("job {}: {error}", job.claim.job.short()));
-                }
-                false
+        }
+    }
+
+    /// Looks at a job; one whose files are there is started.
+    fn look_at(&self, job: &mut RunningJob) -> Looked {
+        match &mut job.work {
+            JobWork::Preparing(preparation) => {
+                let Some(prepared) = preparation.take() else { return Looked::GoesOn };
+                job.work = self.begin(prepared).unwrap_or_else(|why| {
+                    self.say(&format!("cannot prepare {}: {why}", job.claim.job.short()));
+                    JobWork::Failed(super::super::project::scrubber().scrub(&why))
+                });
+                Looked::GoesOn
             }
-            Err(_) => false,
-        });
-        self.running = running;
-        Ok(())
+            JobWork::Running { child, .. } => match child.try_wait() {
+                Ok(None) => Looked::GoesOn,
+                Ok(Some(status)) => Looked::Ended(Some(status)),
+                Err(_) => Looked::Ended(None),
+            },
+            JobWork::Failed(_) => Looked::Ended(None),
+        }
     }
 
     /// Prolongs a claim; a process whose claim counts no longer is ended.
@@ -261,54 +367,60 @@ impl Worker<'_> {
 
     fn give_up(&self, job: &mut RunningJob, why: &str) {
         self.say(&format!("gives {} up: {why}", job.claim.job.short()));
-        // It has ended if it cannot be killed.
-        let _ = job.child.kill();
+        match &mut job.work {
+            // It has ended if it cannot be killed.
+            JobWork::Running { child, .. } => drop(child.kill()),
+            // What was made for it is removed by the next claim of it.
+            JobWork::Preparing(_) => job.work = JobWork::Failed(Scrubbed::literal("it was lost")),
+            JobWork::Failed(_) => {}
+        }
     }
 
     /// Lets go of a job, as it stands by now.
-    fn let_go(&self, job: &RunningJob, status: ExitStatus) -> Result<(), CliError> {
+    fn let_go(&self, mut job: RunningJob, status: Option<ExitStatus>) -> Result<(), CliError> {
         let claim = job.claim;
-        let how = match (status.signal(), status.code()) {
-            (Some(_), _) => WorkEnd::Killed,
-            (None, Some(128..)) => WorkEnd::Stopped,
-            (None, _) => WorkEnd::Ended,
-        };
-        if how == WorkEnd::Killed {
-            self.clear_away(claim);
-        }
-        let of = wanted(&self.store, &claim.job.0.simple().to_string())?;
-        let end = if how == WorkEnd::Ended && is_run_elsewhere(&of, job.child.id()) {
-            // Somebody resumed it by hand; it has not failed.
-            ClaimEnd::Later(millis(self.lease))
-        } else {
-            claim_end(&of, how, Timestamp::now())
+        let end = match (&mut job.work, status) {
+            (JobWork::Failed(why), _) => ClaimEnd::Retry(why.clone()),
+            (JobWork::Preparing(_), _) | (_, None) => ClaimEnd::Back,
+            (JobWork::Running { local, child }, Some(status)) => {
+                let how = work_end(status);
+                let project = local.as_ref().map_or(self.store.project(), |local| &local.project);
+                if how == WorkEnd::Killed {
+                    clear_away(project, claim);
+                }
+                let of = match local.as_deref_mut() {
+                    Some(local) => {
+                        FleetSide::tell(&self.store, local)?;
+                        local.job()?
+                    }
+                    None => wanted(&self.store, &claim.job.0.simple().to_string())?,
+                };
+                if how == WorkEnd::Ended && is_run_elsewhere(&of, child.id()) {
+                    // Somebody resumed it by hand; it has not failed.
+                    ClaimEnd::Later(millis(self.lease))
+                } else {
+                    claim_end(&of, how, Timestamp::now())
+                }
+            }
         };
         let told = end_in_words(&end);
         let standing = self.store.queue().finish(claim, end)?;
-        if standing == ClaimStanding::Held {
-            self.say(&format!("{} {told}", claim.job.short()));
+        match standing {
+            ClaimStanding::Held => self.say(&format!("{} {told}", claim.job.short())),
+            ClaimStanding::Fenced => {
+                self.say(&format!("another worker has {} by now", claim.job.short()));
+            }
+        }
+        if let JobWork::Running { local: Some(local), .. } = job.work {
+            local.remove();
         }
         Ok(())
     }
 
-    /// Ends what a process that was killed had started.
-    fn clear_away(&self, claim: ClaimToken) {
-        let me = crate::process::this(&super::super::project::scrubber());
-        let right = RunRight::Job(&claim.job.short());
-        if let Ok(lock) = RunLock::take_for(&self.project, right, &me, Uuid::new_v4()) {
-            if let Some(before) = lock.run_before() {
-                strays::end(&[before], &[], STRAYS);
-            }
-            lock.give_back();
-        }
-    }
-
     fn send(&self, signal: Signal) {
-        for job in &self.running {
-            if let Some(pid) = i32::try_from(job.child.id()).ok().and_then(Pid::from_raw) {
-                // It may have ended just now.
-                let _ = kill_process(pid, signal);
-            }
+        for pid in self.running.iter().filter_map(RunningJob::pid) {
+            // It may have ended just now.
+            let _ = kill_process(pid, signal);
         }
     }
 
@@ -316,5 +428,26 @@ impl Worker<'_> {
         if !self.out.json() {
             self.out.remark(format!("worker: {text}"));
         }
+    }
+}
+
+/// Returns how the process of a job ended.
+fn work_end(status: ExitStatus) -> WorkEnd {
+    match (status.signal(), status.code()) {
+        (Some(_), _) => WorkEnd::Killed,
+        (None, Some(128..)) => WorkEnd::Stopped,
+        (None, _) => WorkEnd::Ended,
+    }
+}
+
+/// Ends what a process that was killed had started.
+fn clear_away(project: &Project, claim: ClaimToken) {
+    let me = crate::process::this(&super::super::project::scrubber());
+    let right = RunRight::Job(&claim.job.short());
+    if let Ok(lock) = RunLock::take_for(project, right, &me, Uuid::new_v4()) {
+        if let Some(before) = lock.run_before() {
+            strays::end(&[before], &[], STRAYS);
+        }
+        lock.give_back();
     }
 }

@@ -222,7 +222,7 @@ fn room(terms: &FleetTerms, share: i64) -> i64 {
 }
 
 /// Says that the server refused, has no room, or did not answer.
-pub(super) fn refused(what: &'static str, error: &(dyn std::error::Error + 'static)) -> FleetError {
+pub(super) fn refused(what: &'static str, error: &dyn std::error::Error) -> FleetError {
     let said = in_words(error);
     if FULL.iter().any(|words| said.contains(words)) {
         return FleetError::Full { place: what.to_owned() };

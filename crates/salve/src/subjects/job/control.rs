@@ -53,7 +53,16 @@ pub fn order_job(
     order: JobOrder,
     person: Scrubbed,
 ) -> Result<JobOrderTaken, JobOrderError> {
-    of.would_take(order, &person).map_err(|_| {
+    expect_taken(of, order, &person)?;
+    let event = JobEvent::Advanced { id: of.id(), what: JobTurn::Ordered { order } }.into();
+    let (at, by) = (Timestamp::now(), Actor::Person { name: person });
+    let seq = store.journal().append(Draft { at, by, incident: None, event })?.seq;
+    Ok(JobOrderTaken { seq, is_queued: tell_queue(store, of, order)? })
+}
+
+/// Refuses an order that a job does not take as it stands.
+pub fn expect_taken(of: &Job, order: JobOrder, by: &Scrubbed) -> Result<(), JobOrderError> {
+    of.would_take(order, by).map_err(|_| {
         let why = match order {
             JobOrder::ResumeFromStep { .. } => {
                 let done = of.checkpoints().len();
@@ -68,15 +77,11 @@ pub fn order_job(
             }
         };
         JobOrderError::NotTaken { order: order.as_str(), why }
-    })?;
-    let event = JobEvent::Advanced { id: of.id(), what: JobTurn::Ordered { order } }.into();
-    let (at, by) = (Timestamp::now(), Actor::Person { name: person });
-    let seq = store.journal().append(Draft { at, by, incident: None, event })?.seq;
-    Ok(JobOrderTaken { seq, is_queued: tell_queue(store, of, order)? })
+    })
 }
 
 /// Lets the queue know what a person wants of a job that no worker has; tells whether it is queued.
-fn tell_queue(store: &Store, of: &Job, order: JobOrder) -> Result<bool, StoreError> {
+pub fn tell_queue(store: &Store, of: &Job, order: JobOrder) -> Result<bool, StoreError> {
     Ok(match order {
         // Whoever claims it sees that it is paused, and lets it wait.
         JobOrder::Pause => false,

@@ -15,6 +15,7 @@ mod command;
 mod control;
 mod course;
 mod files;
+mod fleet;
 mod reset;
 mod review;
 mod spec;
@@ -33,8 +34,14 @@ use salve_core::job::Job;
 use salve_core::scrub::Scrubbed;
 use sha2::Digest as _;
 
-pub use control::{JobOrderError, JobOrderTaken, order_job, step_named, steps_in_words};
+pub use control::{
+    JobOrderError, JobOrderTaken, expect_taken, order_job, step_named, steps_in_words, tell_queue,
+};
 pub use files::{JobFolder, StepRecord};
+pub use fleet::{
+    FleetJobError, FleetPayload, JobHistory, JobInFleet, LocalRun, RESULT, StartBundle, Untold,
+    fleet_jobs, jobs_in_fleet, make_bundle,
+};
 pub use spec::{
     JobFile, JobSection, ReviewerEntry, SpecError, StepEntry, StepLimits, VerifyEntry, job_schema,
 };

@@ -1,0 +1,498 @@
+//! Jobs of a fleet: what travels with a job, and how a worker makes it run on its own machine.
+//!
+//! A job is submitted with a bundle of the files from which it starts. A worker that gets it makes a
+//! directory of its own for this one claim, with a repository, a journal and a workspace, and takes in
+//! what the job has behind it: its history and its checkpoints. Whatever the worker's run adds to the
+//! history goes back to the fleet under the claim, so that the next worker can go on from there.
+//!
+//! **Invariant:** a history names no checkpoint that the fleet does not have: a checkpoint is kept
+//! there before the run writes that its step is done.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
+
+use salve_core::event::{Actor, Digest, Draft, Entry, Event, JobEvent, JobTurn};
+use salve_core::id::JobId;
+use salve_core::job::{Job, QueuedJob};
+use serde::{Deserialize, Serialize};
+
+use super::{JobFolder, digest, files::BadCheckpoint};
+use crate::atomic::WriteError;
+use crate::files::{make_directories, remove_tree};
+use crate::process::quiet_git;
+use crate::project::{Project, ProjectError};
+use crate::store::{
+    Fleet, FleetFile, JobArtifact, JobClaim, JobQueue, LineError, PlacedOrder, Store, StoreError,
+    Stream, parse_line, to_line,
+};
+use crate::workspace::{ReplayError, StartFrom, StepStore, WorkspaceError};
+
+/// What the history of a job is called among what the fleet keeps of it.
+const HISTORY: &str = "history.jsonl";
+
+/// What a completed job changed is called there.
+pub const RESULT: &str = "result.patch";
+
+/// The version of what travels.
+const VERSION: u32 = 1;
+
+/// Why a job of a fleet cannot be run or shown here.
+#[derive(Debug, thiserror::Error)]
+pub enum FleetJobError {
+    /// The fleet or the local journal could not do it.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// What travels with the job makes no sense to this program.
+    #[error("what came with the job cannot be read")]
+    Payload(#[source] serde_json::Error),
+    /// A later Salve submitted it.
+    #[error("the job is of version {0}; update Salve here")]
+    Newer(u32),
+    /// The project would not be among the job's files.
+    #[error("the job names a place outside of its files: {0}")]
+    Outside(String),
+    /// Its history makes no sense to this program.
+    #[error("the job's history cannot be read")]
+    History(#[source] LineError),
+    /// Its history does not begin with its start.
+    #[error("the job's history does not begin with its start")]
+    NoStart,
+    /// A file could not be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+    /// A directory could not be made or removed.
+    #[error("cannot use {}", path.display())]
+    Directory {
+        path: PathBuf,
+        #[source]
+        source: io::Error,
+    },
+    /// Git did not take the bundle.
+    #[error("git does not take what came with the job: {0}")]
+    Git(String),
+    /// There is no place for the job.
+    #[error(transparent)]
+    Project(#[from] ProjectError),
+    /// The workspace could not be made.
+    #[error(transparent)]
+    Workspace(#[from] WorkspaceError),
+    /// A checkpoint is not what the history says.
+    #[error(transparent)]
+    Replay(#[from] ReplayError),
+    /// A checkpoint is missing or altered.
+    #[error("a checkpoint of the job is not what its history says: {0}")]
+    Checkpoint(String),
+}
+
+impl From<BadCheckpoint> for FleetJobError {
+    fn from(error: BadCheckpoint) -> Self {
+        Self::Checkpoint(error.to_string())
+    }
+}
+
+/// What travels with a job from the one who submits it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FleetPayload {
+    pub version: u32,
+    /// The job's own file.
+    pub spec: String,
+    /// The bundle with the files from which it starts.
+    pub start: FleetFile,
+    /// Where in those files the project is.
+    pub prefix: String,
+}
+
+impl FleetPayload {
+    /// Puts together what travels with a job.
+    pub fn new(spec: String, start: FleetFile, prefix: &Path) -> Self {
+        let prefix = prefix.to_string_lossy().into_owned();
+        Self { version: VERSION, spec, start, prefix }
+    }
+
+    /// Returns it as text.
+    pub fn to_text(&self) -> String {
+        // Every part has string keys only, so there is no failing path.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// Reads what came with a job.
+    pub fn read(text: &str) -> Result<Self, FleetJobError> {
+        let payload: Self = serde_json::from_str(text).map_err(FleetJobError::Payload)?;
+        if payload.version > VERSION {
+            return Err(FleetJobError::Newer(payload.version));
+        }
+        let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if !Path::new(&payload.prefix).components().all(is_below) {
+            return Err(FleetJobError::Outside(payload.prefix));
+        }
+        Ok(payload)
+    }
+}
+
+/// The files from which a job starts.
+#[derive(Clone, Debug)]
+pub struct StartBundle {
+    /// A bundle of git's.
+    pub bytes: Vec<u8>,
+    /// Where in them the project is.
+    pub prefix: PathBuf,
+}
+
+/// Makes the bundle of the files from which a job starts.
+pub fn make_bundle(
+    project: &Project,
+    scratch: &Path,
+    start: &StartFrom,
+) -> Result<StartBundle, FleetJobError> {
+    let dir = scratch.join("job");
+    let made = StepStore::make(project.root(), &dir, start)?;
+    let path = scratch.join("start.bundle");
+    let bundled = made.bundle_start(&path);
+    let prefix = made.prefix().to_path_buf();
+    StepStore::forget(project.root(), &dir);
+    bundled?;
+    let bytes = fs::read(&path);
+    let bytes = bytes.map_err(|source| FleetJobError::Directory { path, source })?;
+    Ok(StartBundle { bytes, prefix })
+}
+
+/// What has happened to a job, as it travels: its entries, and how far people's orders are in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct JobHistory {
+    /// The place of the last order that is among the entries.
+    pub orders: u64,
+    pub entries: Vec<Entry>,
+}
+
+/// The first line of a history.
+#[derive(Debug, Serialize, Deserialize)]
+struct HistoryHead {
+    version: u32,
+    orders: u64,
+}
+
+impl JobHistory {
+    /// Returns it as lines of JSON.
+    pub fn to_lines(&self) -> String {
+        let head = HistoryHead { version: VERSION, orders: self.orders };
+        // Every part has string keys only, so there is no failing path.
+        let mut lines = serde_json::to_string(&head).unwrap_or_default();
+        for entry in &self.entries {
+            lines.push('\n');
+            lines.push_str(&to_line(entry));
+        }
+        lines
+    }
+
+    /// Reads it from lines of JSON.
+    pub fn read(text: &str) -> Result<Self, FleetJobError> {
+        let mut lines = text.lines();
+        let head = lines.next().unwrap_or_default();
+        let head: HistoryHead = serde_json::from_str(head).map_err(FleetJobError::Payload)?;
+        if head.version > VERSION {
+            return Err(FleetJobError::Newer(head.version));
+        }
+        let entries: Result<Vec<Entry>, LineError> = lines.map(parse_line).collect();
+        let entries = entries.map_err(FleetJobError::History)?;
+        Ok(Self { orders: head.orders, entries })
+    }
+
+    /// Returns it for the fleet to keep.
+    pub fn artifact(&self) -> JobArtifact {
+        JobArtifact { name: HISTORY.to_owned(), bytes: self.to_lines().into_bytes() }
+    }
+
+    /// Returns the history of a job as the fleet has it.
+    pub fn of(queue: &dyn JobQueue, job: JobId) -> Result<Self, FleetJobError> {
+        let bytes = queue.artifact(job, HISTORY)?.ok_or(FleetJobError::NoStart)?;
+        Self::read(&String::from_utf8_lossy(&bytes))
+    }
+
+    /// Returns what is to be written to another journal, where the numbers of entries are others.
+    fn drafts_from(&self, first: u64) -> Vec<Draft> {
+        let places: BTreeMap<u64, u64> =
+            self.entries.iter().map(|entry| entry.seq).zip(first..).collect();
+        let draft = |entry: &Entry| {
+            let mut event = entry.event.clone();
+            if let Event::Job(JobEvent::Advanced { what: JobTurn::Honored { order }, .. }) =
+                &mut event
+            {
+                *order = places.get(order).copied().unwrap_or(*order);
+            }
+            Draft { at: entry.at, by: entry.by.clone(), incident: None, event }
+        };
+        self.entries.iter().map(draft).collect()
+    }
+
+    /// Returns the job that it makes.
+    pub fn job(&self, id: JobId) -> Option<Job> {
+        Job::replay(id, &self.entries)
+    }
+}
+
+/// Returns an order as an entry of a journal.
+fn order_draft(PlacedOrder { order, .. }: &PlacedOrder) -> Draft {
+    let what = JobTurn::Ordered { order: order.order };
+    Draft {
+        at: order.at,
+        by: Actor::Person { name: order.by.clone() },
+        incident: None,
+        event: JobEvent::Advanced { id: order.job, what }.into(),
+    }
+}
+
+/// A job of a fleet with how it stands in the queue.
+#[derive(Clone, Debug)]
+pub struct JobInFleet {
+    pub row: QueuedJob,
+    pub job: Job,
+}
+
+/// Returns the jobs of a fleet that are queued or were, oldest first, as far as they can be read here.
+pub fn jobs_in_fleet(store: &Store) -> Result<Vec<JobInFleet>, FleetJobError> {
+    let mut found = Vec::new();
+    for row in store.queue().queued(None)? {
+        // One that a later Salve submitted is not shown, and hides none of the others.
+        let Ok(history) = JobHistory::of(store.queue(), row.job) else { continue };
+        if let Some(job) = history.job(row.job) {
+            found.push(JobInFleet { row, job });
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the jobs of a fleet whose id begins with these digits.
+pub fn fleet_jobs(store: &Store, digits: &str) -> Result<Vec<JobInFleet>, FleetJobError> {
+    let wanted = digits.replace('-', "").to_ascii_lowercase();
+    let is_meant = |found: &JobInFleet| {
+        let id = found.job.id();
+        id.short().starts_with(&wanted) || id.0.simple().to_string() == wanted
+    };
+    let is_enough = wanted.len() >= 4 && wanted.chars().all(|c| c.is_ascii_hexdigit());
+    let all = if is_enough { jobs_in_fleet(store)? } else { Vec::new() };
+    Ok(all.into_iter().filter(is_meant).collect())
+}
+
+/// The directory of one claim on this machine, and how far its history is with the fleet.
+#[derive(Debug)]
+pub struct LocalRun {
+    claim: JobClaim,
+    home: PathBuf,
+    /// The files of the job, with a journal of their own.
+    pub project: Project,
+    /// Its journal.
+    pub store: Store,
+    /// The place of the last order that is in it.
+    orders: u64,
+    /// The journal's last entry that the fleet has.
+    told: u64,
+}
+
+impl LocalRun {
+    /// Makes a directory for a claim below `homes`, with all that the job has behind it.
+    pub fn prepare(
+        claim: JobClaim,
+        homes: &Path,
+        fleet: &dyn Fleet,
+        queue: &dyn JobQueue,
+    ) -> Result<Self, FleetJobError> {
+        let id = claim.token.job;
+        let payload = FleetPayload::read(&claim.payload)?;
+        let history = JobHistory::of(queue, id)?;
+        sweep(homes, id, &payload.prefix);
+        let home = homes.join(format!("{}.{}", id.short(), claim.token.epoch));
+        let tree = home.join("tree");
+        make(&tree)?;
+        unpack(&home, &tree, &fleet.file(id, &payload.start)?)?;
+        let project = Project::at(&tree.join(&payload.prefix))?;
+        let folder = JobFolder::of(&project, id);
+        folder.keep_spec(&payload.spec)?;
+        let start = StartFrom::Ref("refs/heads/start".to_owned());
+        let workspace = StepStore::make(project.root(), folder.dir(), &start)?;
+        let store = Store::open(&project)?;
+        store.journal().append_all(history.drafts_from(store.journal().last_seq()? + 1))?;
+        let job = job_of(&store, id)?;
+        folder.give_back_missing(&job, queue)?;
+        take_in(&job, &folder, &workspace)?;
+        let mut made = Self { claim, home, project, store, orders: history.orders, told: 0 };
+        made.heed_all(fleet)?;
+        Ok(made)
+    }
+
+    /// Returns the claim.
+    pub fn claim(&self) -> &JobClaim {
+        &self.claim
+    }
+
+    /// Returns the job as this machine's journal has it.
+    pub fn job(&self) -> Result<Job, FleetJobError> {
+        job_of(&self.store, self.claim.token.job)
+    }
+
+    /// Hands an order on to whoever runs the job here, unless it was handed on before.
+    pub fn heed(&mut self, order: &PlacedOrder) -> Result<(), StoreError> {
+        if order.order.job == self.claim.token.job && order.place > self.orders {
+            self.store.journal().append(order_draft(order))?;
+            self.orders = order.place;
+        }
+        Ok(())
+    }
+
+    /// Hands on all orders that were not handed on before.
+    pub fn heed_all(&mut self, fleet: &dyn Fleet) -> Result<(), StoreError> {
+        let orders = fleet.orders(self.claim.token.job, self.orders)?;
+        orders.iter().try_for_each(|order| self.heed(order))
+    }
+
+    /// Returns what the fleet does not have yet of the history, and of the result once there is one.
+    pub fn untold(&self) -> Result<Option<Untold>, FleetJobError> {
+        let journal = self.store.journal();
+        let last = journal.last_seq()?;
+        if last == self.told {
+            return Ok(None);
+        }
+        let entries = journal.read(0, &Stream::Jobs, usize::MAX)?;
+        let history = JobHistory { orders: self.orders, entries };
+        let mut artifacts = vec![history.artifact()];
+        let result = JobFolder::of(&self.project, self.claim.token.job).result();
+        if let Ok(bytes) = fs::read(result) {
+            artifacts.push(JobArtifact { name: RESULT.to_owned(), bytes });
+        }
+        Ok(Some(Untold { artifacts, last }))
+    }
+
+    /// Takes in that the fleet has it.
+    pub fn was_told(&mut self, untold: &Untold) {
+        self.told = untold.last;
+    }
+
+    /// Removes all that was made here for the claim.
+    pub fn remove(self) {
+        let folder = JobFolder::of(&self.project, self.claim.token.job);
+        StepStore::forget(self.project.root(), folder.dir());
+        drop(self.store);
+        // What cannot be removed goes with the next claim of the job.
+        let _: io::Result<()> = remove_tree(&self.home);
+    }
+}
+
+/// What a fleet does not have yet.
+#[derive(Clone, Debug)]
+pub struct Untold {
+    pub artifacts: Vec<JobArtifact>,
+    last: u64,
+}
+
+fn job_of(store: &Store, id: JobId) -> Result<Job, FleetJobError> {
+    let entries = store.journal().read(0, &Stream::Jobs, usize::MAX)?;
+    Job::replay(id, &entries).ok_or(FleetJobError::NoStart)
+}
+
+fn make(dir: &Path) -> Result<(), FleetJobError> {
+    let failed = |source| FleetJobError::Directory { path: dir.to_path_buf(), source };
+    make_directories(dir).map_err(failed)
+}
+
+/// Removes what earlier claims of a job left here; whoever still works there is fenced.
+fn sweep(homes: &Path, id: JobId, prefix: &str) {
+    let of_job = format!("{}.", id.short());
+    for entry in fs::read_dir(homes).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(&of_job) {
+            continue;
+        }
+        if let Ok(project) = Project::at(&entry.path().join("tree").join(prefix)) {
+            StepStore::forget(project.root(), JobFolder::of(&project, id).dir());
+        }
+        // What cannot be removed is in nobody's way.
+        let _: io::Result<()> = remove_tree(&entry.path());
+    }
+}
+
+/// Makes a repository of a bundle.
+fn unpack(home: &Path, tree: &Path, bundle: &[u8]) -> Result<(), FleetJobError> {
+    let path = home.join("start.bundle");
+    let failed = |source| FleetJobError::Directory { path: path.clone(), source };
+    fs::write(&path, bundle).map_err(failed)?;
+    let head = String::from_utf8_lossy(bundle.get(..256).unwrap_or(bundle)).into_owned();
+    let is_sha256 = head.lines().any(|line| line == "@object-format=sha256");
+    let format = if is_sha256 { "--object-format=sha256" } else { "--object-format=sha1" };
+    let bundle = path.to_string_lossy().into_owned();
+    let calls: [&[&str]; 3] = [
+        &["init", "--quiet", format],
+        &["fetch", "--quiet", "--no-tags", &bundle, "+refs/heads/start:refs/heads/start"],
+        &["checkout", "--quiet", "start", "--"],
+    ];
+    for args in calls {
+        let output = quiet_git(tree).args(args).output();
+        let output = output.map_err(|error| FleetJobError::Git(error.to_string()))?;
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(FleetJobError::Git(said));
+        }
+    }
+    Ok(())
+}
+
+/// Gives a fresh workspace the checkpoints of a job; each has to lead to the very tree that the
+/// history says.
+fn take_in(of: &Job, folder: &JobFolder, workspace: &StepStore) -> Result<(), FleetJobError> {
+    let known = of.checkpoints();
+    if known.is_empty() {
+        return Ok(());
+    }
+    let trees = workspace.take_in(&folder.checkpoints(known)?)?;
+    let found = trees.iter().map(|tree| digest(tree.as_bytes()));
+    let wanted: Vec<Digest> = known.iter().map(|checkpoint| checkpoint.tree).collect();
+    if found.eq(wanted.iter().copied()) {
+        return Ok(());
+    }
+    Err(FleetJobError::Checkpoint("its patches lead to other files".to_owned()))
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use salve_core::event::JobOrder;
+    use salve_core::scrub::Scrubbed;
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn entry(seq: u64, what: JobTurn) -> Entry {
+        let by = Actor::Person { name: Scrubbed::literal("ann") };
+        let event = JobEvent::Advanced { id: JobId(Uuid::from_u128(7)), what }.into();
+        Entry { seq, at: Timestamp::UNIX_EPOCH, by, incident: None, event, seal: None }
+    }
+
+    /// **Invariant:** A job that is submitted names no place on a worker outside of its own files.
+    #[test]
+    fn what_came_with_a_job_leads_nowhere_else() {
+        let start = FleetFile { digest: "0".to_owned(), size: 0 };
+        let read = |prefix: &str| {
+            let payload = FleetPayload::new("{}".to_owned(), start.clone(), Path::new(prefix));
+            FleetPayload::read(&payload.to_text())
+        };
+        assert!(read("").is_ok() && read("packages/web").is_ok());
+        for prefix in ["..", "a/../..", "/etc", "./a/.."] {
+            assert!(matches!(read(prefix), Err(FleetJobError::Outside(_))), "{prefix}");
+        }
+    }
+
+    #[test]
+    fn a_history_is_read_back_as_it_was_and_its_orders_keep_their_answers() {
+        let order = JobTurn::Ordered { order: JobOrder::RetryStep };
+        let entries = vec![
+            entry(3, JobTurn::Stopped {}),
+            entry(8, order),
+            entry(11, JobTurn::Honored { order: 8 }),
+        ];
+        let history = JobHistory { orders: 5, entries };
+        assert_eq!(JobHistory::read(&history.to_lines()).unwrap(), history);
+        let drafts = history.drafts_from(1);
+        let Event::Job(JobEvent::Advanced { what, .. }) = &drafts[2].event else { panic!() };
+        assert_eq!(*what, JobTurn::Honored { order: 2 }, "the second entry of the new journal");
+        assert!(JobHistory::read("{\"version\":9,\"orders\":0}").is_err());
+    }
+}
