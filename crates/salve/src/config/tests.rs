@@ -159,6 +159,8 @@ fn the_defaults_are_the_specs_and_cover_every_setting() {
             "tests",
             "statsd",
             "quiet_hours",
+            "credentials",
+            "tls_ca",
         ];
         name.starts_with("webhooks.on_") || without.contains(&name.rsplit('.').next().unwrap())
     };
