@@ -41,9 +41,18 @@ pub(crate) fn jobs(kills: &str) -> ChaosResult {
 
 /// Builds Salve, unless one is chosen, and returns the program in `home`.
 pub(crate) fn built_salve(home: &Path) -> Result<PathBuf, Box<dyn std::error::Error>> {
+    built_with(home, &[])
+}
+
+/// Builds Salve with what is added to cargo's arguments, unless one is chosen.
+pub(crate) fn built_with(
+    home: &Path,
+    more: &[&str],
+) -> Result<PathBuf, Box<dyn std::error::Error>> {
     let chosen = std::env::var_os(BINARY).map(PathBuf::from);
     if chosen.is_none() {
-        let status = Command::new("cargo").args(["build", "--quiet", "-p", "salve"]).status()?;
+        let status =
+            Command::new("cargo").args(["build", "--quiet", "-p", "salve"]).args(more).status()?;
         if !status.success() {
             return Err("salve could not be built".into());
         }

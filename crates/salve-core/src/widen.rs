@@ -73,6 +73,7 @@ pub const BEARINGS: &[(&str, Bearing)] = &[
     ("fingerprint.anchors", Bearing::None),
     ("fingerprint.classes", Bearing::None),
     ("fleet.credentials", Bearing::Unset),
+    ("fleet.monitor", Bearing::Unset),
     ("fleet.name", Bearing::None),
     ("fleet.replicas", Bearing::None),
     ("fleet.storage_mb", Bearing::None),

@@ -18,6 +18,9 @@ pub(super) struct Args {
     /// Make a new key to seal people's words with; those that the old one sealed allow nothing more
     #[arg(long)]
     new_key: bool,
+    /// Look at the fleet at this address instead [default: fleet.url]
+    #[arg(long, value_name = "URL", num_args = 0..=1, conflicts_with = "new_key")]
+    fleet: Option<Option<String>>,
 }
 
 /// What `--json` prints.
@@ -46,7 +49,10 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
                 .hint(advice));
         }
     };
-    let findings = doctor::examine(project.as_ref());
+    let findings = match &args.fleet {
+        Some(url) => of_fleet(url.as_deref(), out)?,
+        None => doctor::examine(project.as_ref()),
+    };
     let worst = findings.iter().map(|finding| finding.state).max().unwrap_or(FindingState::Ok);
     if out.json() {
         out.fact(&DoctorReport { version: 1, state: worst, findings: &findings })?;
@@ -60,6 +66,21 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         FindingState::Ok | FindingState::Warn => Exit::Well,
         FindingState::Fail => Exit::Failed,
     })
+}
+
+/// Looks at a fleet.
+fn of_fleet(url: Option<&str>, out: &Output) -> Result<Vec<Finding>, CliError> {
+    let config = super::config::in_force(out)?;
+    let mut settings = config.settings.fleet;
+    settings.url = url.map(str::to_owned).or(settings.url);
+    let terms = settings
+        .terms()
+        .map_err(|error| CliError::usage("`fleet.name` is wrong").because(error))?
+        .ok_or_else(|| {
+            CliError::usage("no fleet is meant")
+                .hint("salve doctor --fleet URL, or set `fleet.url` in salve.toml")
+        })?;
+    Ok(doctor::examine_fleet(&terms, settings.monitor.as_deref()))
 }
 
 /// Prints one finding: a mark, what was looked at, what was seen, and what to do.

@@ -31,6 +31,9 @@ enum FleetCommand {
         /// Port on which it listens, for this machine alone
         #[arg(long, value_name = "PORT", default_value_t = 4222)]
         port: u16,
+        /// Port of its monitoring, for this machine alone
+        #[arg(long, value_name = "PORT", default_value_t = 8222)]
+        monitor: u16,
     },
     /// Print the configuration of the servers of a fleet
     Config {
@@ -43,7 +46,7 @@ enum FleetCommand {
 /// Does what is wanted.
 pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     match &args.what {
-        FleetCommand::Up { port } => Err(up(*port, out)),
+        FleetCommand::Up { port, monitor } => Err(up(*port, *monitor, out)),
         FleetCommand::Config { hosts } if hosts.len() % 2 == 0 => {
             Err(CliError::usage("two servers survive the loss of none, four that of one")
                 .hint("name one host, or three"))
@@ -61,7 +64,7 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
 }
 
 /// Becomes a server; returns only why it could not.
-fn up(port: u16, out: &Output) -> CliError {
+fn up(port: u16, monitor: u16, out: &Output) -> CliError {
     if cfg!(not(feature = "fleet")) {
         return StoreError::from(FleetError::NotBuilt).into();
     }
@@ -73,7 +76,7 @@ fn up(port: u16, out: &Output) -> CliError {
         Ok(place) => (place.join("server.conf"), place.join("data")),
         Err(error) => return error,
     };
-    if let Err(error) = atomic::write(&config, trial_config(port, &data)) {
+    if let Err(error) = atomic::write(&config, trial_config(port, monitor, &data)) {
         return error.into();
     }
     let url = format!("nats://127.0.0.1:{port}");
@@ -97,11 +100,12 @@ fn place() -> Result<PathBuf, CliError> {
     Ok(place)
 }
 
-fn trial_config(port: u16, data: &Path) -> String {
+fn trial_config(port: u16, monitor: u16, data: &Path) -> String {
     format!(
         "# Written by `salve fleet up`, and again each time.\n\
          server_name: salve-trial\n\
          listen: \"127.0.0.1:{port}\"\n\
+         http: \"127.0.0.1:{monitor}\"\n\
          jetstream {{\n  store_dir: {data:?}\n  sync_interval: always\n  \
          max_file_store: 8G\n}}\n"
     )
@@ -119,6 +123,8 @@ fn configs(hosts: &[String]) -> Vec<String> {
              # Give it TLS and accounts before it listens beyond a network that you trust.\n\
              server_name: fleet-{number}\n\
              listen: \"0.0.0.0:4222\"\n\
+             # Where `salve doctor --fleet` looks, and nobody else should.\n\
+             http: \"{host}:8222\"\n\
              jetstream {{\n  store_dir: \"/var/lib/nats\"\n  \
              # With anything else, a power cut loses jobs that were said to be kept.\n  \
              sync_interval: always\n  max_file_store: 16G\n}}\n"
@@ -150,6 +156,6 @@ mod tests {
             assert!(hosts.iter().all(|host| text.contains(&format!("nats://{host}:6222"))));
         }
         assert!(!configs(&hosts[..1])[0].contains("cluster"), "one server is no cluster");
-        assert!(trial_config(4222, Path::new("/x")).contains("sync_interval: always"));
+        assert!(trial_config(4222, 8222, Path::new("/x")).contains("sync_interval: always"));
     }
 }

@@ -107,6 +107,8 @@ pub struct FleetSettings {
     pub tls: bool,
     /// File of the authority that the servers' certificates are of, if it is not a known one
     pub tls_ca: Option<String>,
+    /// Addresses of its servers' monitoring, for `salve doctor --fleet`, with commas between them
+    pub monitor: Option<String>,
     /// Servers that keep each thing when a fleet is begun: 1, or 3 where there are three
     #[schemars(range(min = 1, max = 5))]
     pub replicas: u8,

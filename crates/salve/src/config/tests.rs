@@ -161,6 +161,7 @@ fn the_defaults_are_the_specs_and_cover_every_setting() {
             "quiet_hours",
             "credentials",
             "tls_ca",
+            "monitor",
         ];
         name.starts_with("webhooks.on_") || without.contains(&name.rsplit('.').next().unwrap())
     };

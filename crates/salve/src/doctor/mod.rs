@@ -2,6 +2,7 @@
 //!
 //! Each check only looks: nothing is installed, changed or left behind.
 
+mod fleet;
 mod machine;
 mod notices;
 mod probe;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use crate::project::Project;
 
+pub use fleet::examine_fleet;
 pub(crate) use probe::answer_of;
 
 /// How well one thing is.
@@ -67,7 +69,8 @@ mod tests {
     use super::*;
 
     /// The doctor's own texts, with what they are filled in with left out.
-    const SOURCES: [&str; 5] = [
+    const SOURCES: [&str; 6] = [
+        include_str!("fleet.rs"),
         include_str!("machine.rs"),
         include_str!("notices.rs"),
         include_str!("probe.rs"),

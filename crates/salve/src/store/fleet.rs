@@ -3,6 +3,7 @@
 //! What stands here is free of the engine, and built even where the engine is not: how a fleet is
 //! reached ([`FleetTerms`]), and why it could not do what was asked ([`FleetError`]).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
@@ -16,6 +17,10 @@ use salve_core::scrub::Scrubbed;
 use serde::{Deserialize, Serialize};
 
 use super::{JobArtifact, StoreError};
+
+/// The oldest server that keeps what it acknowledged; Salve is tested with later ones.
+const OLDEST: (u32, u32) = (2, 14);
+const OLDEST_TEXT: &str = "2.14";
 
 /// How a fleet is reached.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -165,6 +170,38 @@ pub struct JobSeen {
     pub since: Timestamp,
 }
 
+/// What a fleet's servers say of themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FleetStanding {
+    /// The version of the server that answers.
+    pub version: String,
+    /// The names of those that keep something for the fleet, and of the one that answers.
+    pub servers: BTreeSet<String>,
+    pub streams: Vec<StreamStanding>,
+    /// What is not there yet.
+    pub missing: Vec<String>,
+}
+
+/// One of the places in which something is kept for a fleet.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StreamStanding {
+    pub name: String,
+    /// On how many servers it is to be.
+    pub replicas: usize,
+    /// On how many servers it is as it should be.
+    pub current: usize,
+    /// How much it may hold; nothing means that it has no limit.
+    pub max_bytes: Option<u64>,
+    /// How much it holds.
+    pub bytes: u64,
+    /// Whether it refuses what is new when it is full.
+    pub refuses_new: bool,
+    /// Whether it drops what is old, other than what goes unless it is written again.
+    pub forgets: bool,
+    /// Whether what it acknowledges is in its file.
+    pub is_on_disk: bool,
+}
+
 /// Why a fleet could not do what was asked.
 #[derive(Debug, thiserror::Error)]
 pub enum FleetError {
@@ -198,6 +235,14 @@ pub enum FleetError {
 }
 
 impl FleetError {
+    /// Returns what is to be said of a server of this version, if it is too old.
+    pub fn too_old(version: &str) -> Option<Self> {
+        let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+        let of = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
+        let found = version.to_owned();
+        (of < OLDEST).then_some(Self::TooOld { found, wanted: OLDEST_TEXT })
+    }
+
     /// Tells whether it may pass by itself.
     pub fn is_transient(&self) -> bool {
         match self {
@@ -234,6 +279,16 @@ impl FleetError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_server_that_lost_what_it_acknowledged_is_too_old() {
+        for version in ["2.14.0", "2.15.1", "2.14.0-RC.1", "3.0.0"] {
+            assert!(FleetError::too_old(version).is_none(), "{version}");
+        }
+        for version in ["2.9.10", "2.13.99", "1.20.0", "", "unknown"] {
+            assert!(FleetError::too_old(version).is_some(), "{version}");
+        }
+    }
 
     #[test]
     fn a_fleets_name_can_stand_in_the_name_of_a_stream() {

@@ -30,8 +30,8 @@ use std::path::PathBuf;
 
 pub use error::{Cause, RawError, StoreError};
 pub use fleet::{
-    BadFleetName, Fleet, FleetError, FleetFile, FleetJob, FleetName, FleetOrder, FleetTerms,
-    JobSeen, PlacedOrder, WorkerSeen,
+    BadFleetName, Fleet, FleetError, FleetFile, FleetJob, FleetName, FleetOrder, FleetStanding,
+    FleetTerms, JobSeen, PlacedOrder, StreamStanding, WorkerSeen,
 };
 pub use handle::{JournalNews, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
 pub use job_queue::{ClaimStanding, ClaimToken, JobArtifact, JobClaim, JobQueue};
@@ -133,6 +133,18 @@ impl Store {
     #[cfg(not(feature = "fleet"))]
     pub fn open_in_fleet(_project: &Project, _terms: &FleetTerms) -> Result<Self, StoreError> {
         Err(FleetError::NotBuilt.into())
+    }
+
+    /// Looks at the servers of a fleet, and makes nothing there.
+    #[cfg(feature = "fleet")]
+    pub fn look_at_fleet(terms: &FleetTerms) -> Result<FleetStanding, FleetError> {
+        nats::look(terms)
+    }
+
+    /// Looks at the servers of a fleet, and makes nothing there.
+    #[cfg(not(feature = "fleet"))]
+    pub fn look_at_fleet(_terms: &FleetTerms) -> Result<FleetStanding, FleetError> {
+        Err(FleetError::NotBuilt)
     }
 
     /// Makes a store of a project on an engine.

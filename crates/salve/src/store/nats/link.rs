@@ -16,10 +16,6 @@ use tokio::sync::oneshot;
 use super::streams::StreamNames;
 use crate::store::fleet::{FleetError, FleetTerms};
 
-/// The oldest server that keeps what it acknowledged; Salve is tested with later ones.
-const OLDEST: (u32, u32) = (2, 14);
-const OLDEST_TEXT: &str = "2.14";
-
 /// How long a server may take to let us in.
 const CONNECTING: Duration = Duration::from_secs(5);
 
@@ -46,13 +42,22 @@ pub(super) struct NatsLink {
     _end: oneshot::Sender<()>,
 }
 
+/// What is done once a connection is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Connecting {
+    /// What is kept for the fleet is made where it is not there yet.
+    Makes,
+    /// Nothing.
+    Looks,
+}
+
 impl NatsLink {
-    /// Connects to a fleet, and makes what is kept for it where it is not there yet.
-    pub(super) fn connect(terms: &FleetTerms) -> Result<Self, FleetError> {
+    /// Connects to a fleet.
+    pub(super) fn connect(terms: &FleetTerms, how: Connecting) -> Result<Self, FleetError> {
         let (tell, told) = mpsc::channel();
         let (end, ended) = oneshot::channel();
         let wanted = terms.clone();
-        thread::spawn(move || live(&wanted, &tell, ended));
+        thread::spawn(move || live(&wanted, how, &tell, ended));
         let gone = |_| FleetError::Late { what: "connecting" };
         let (runtime, context) = told.recv_timeout(QUESTION).map_err(gone)??;
         let names = StreamNames::of(&terms.name);
@@ -101,7 +106,12 @@ impl NatsLink {
 type Connected = Result<(Handle, Context), FleetError>;
 
 /// Keeps the connection until it is told to end.
-fn live(terms: &FleetTerms, tell: &mpsc::Sender<Connected>, ended: oneshot::Receiver<()>) {
+fn live(
+    terms: &FleetTerms,
+    how: Connecting,
+    tell: &mpsc::Sender<Connected>,
+    ended: oneshot::Receiver<()>,
+) {
     let runtime = match Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -113,7 +123,7 @@ fn live(terms: &FleetTerms, tell: &mpsc::Sender<Connected>, ended: oneshot::Rece
     };
     let handle = runtime.handle().clone();
     runtime.block_on(async move {
-        let connected = connect(terms).await;
+        let connected = connect(terms, how).await;
         let is_there = connected.is_ok();
         let _gone = tell.send(connected.map(|context| (handle, context)));
         if is_there {
@@ -123,7 +133,7 @@ fn live(terms: &FleetTerms, tell: &mpsc::Sender<Connected>, ended: oneshot::Rece
     });
 }
 
-async fn connect(terms: &FleetTerms) -> Result<Context, FleetError> {
+async fn connect(terms: &FleetTerms, how: Connecting) -> Result<Context, FleetError> {
     let client = options(terms).await?.connect(&addresses(terms)?).await.map_err(|error| {
         let (url, said) = (terms.url.clone(), in_words(&error));
         match error.kind() {
@@ -141,7 +151,10 @@ async fn connect(terms: &FleetTerms) -> Result<Context, FleetError> {
     look_at_version(&client)?;
     let mut context = jetstream::new(client);
     context.set_timeout(REQUEST);
-    make(&context, terms).await?;
+    match how {
+        Connecting::Makes => make(&context, terms).await?,
+        Connecting::Looks => {}
+    }
     Ok(context)
 }
 
@@ -188,13 +201,7 @@ async fn options(terms: &FleetTerms) -> Result<ConnectOptions, FleetError> {
 }
 
 fn look_at_version(client: &Client) -> Result<(), FleetError> {
-    let found = client.server_info().version;
-    let mut parts = found.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
-    let version = (parts.next().unwrap_or(0), parts.next().unwrap_or(0));
-    if version < OLDEST {
-        return Err(FleetError::TooOld { found, wanted: OLDEST_TEXT });
-    }
-    Ok(())
+    FleetError::too_old(&client.server_info().version).map_or(Ok(()), Err)
 }
 
 /// Returns what an error says, with what it came from.

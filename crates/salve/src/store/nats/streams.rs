@@ -3,19 +3,22 @@
 //! **Invariant:** every stream has an end to its size and refuses what is new beyond it, so that a
 //! full disk is an error with a name and nothing that was acknowledged makes room for something else.
 
+use std::collections::BTreeSet;
 use std::future::Future;
 use std::time::Duration;
 
 use async_nats::jetstream::consumer::{AckPolicy, DeliverPolicy, pull};
-use async_nats::jetstream::context::{Context, PublishErrorKind};
+use async_nats::jetstream::context::{Context, GetStreamErrorKind, PublishErrorKind};
 use async_nats::jetstream::message::PublishMessage;
-use async_nats::jetstream::stream::{Config, DiscardPolicy, RetentionPolicy, StorageType};
+use async_nats::jetstream::stream::{
+    Config, DiscardPolicy, Info, PersistenceMode, RetentionPolicy, StorageType,
+};
 use async_nats::jetstream::{ErrorCode, object_store};
 use futures_util::StreamExt as _;
 use salve_core::id::JobId;
 
 use super::link::in_words;
-use crate::store::fleet::{FleetError, FleetName, FleetTerms};
+use crate::store::fleet::{FleetError, FleetName, FleetStanding, FleetTerms, StreamStanding};
 
 /// How long a worker counts as there that says nothing any more.
 const PRESENCE: Duration = Duration::from_secs(15);
@@ -161,6 +164,37 @@ impl StreamNames {
         rest.split('.').next()?.parse().ok().map(JobId)
     }
 
+    /// Returns how everything that is kept for the fleet stands.
+    pub(super) async fn look(&self, context: &Context) -> Result<FleetStanding, FleetError> {
+        let server = context.client().server_info();
+        let mut standing = FleetStanding {
+            version: server.version,
+            servers: BTreeSet::from([server.server_name]),
+            streams: Vec::new(),
+            missing: Vec::new(),
+        };
+        let presence = self.stream(FleetStream::Presence);
+        let mut names: Vec<String> =
+            FleetStream::ALL.into_iter().map(|what| self.stream(what)).collect();
+        names.push(format!("OBJ_{}", self.objects()));
+        for name in names {
+            match context.get_stream(&name).await {
+                Ok(stream) => {
+                    let info = stream.cached_info();
+                    standing.servers.extend(keepers(info));
+                    let may_forget = name == presence;
+                    let of = stream_standing(name, info);
+                    standing
+                        .streams
+                        .push(StreamStanding { forgets: of.forgets && !may_forget, ..of });
+                }
+                Err(error) if is_no_stream(&error.kind()) => standing.missing.push(name),
+                Err(error) => return Err(refused("looking at a stream", &error)),
+            }
+        }
+        Ok(standing)
+    }
+
     fn config(&self, what: FleetStream, terms: &FleetTerms) -> Config {
         let (retention, max_age) = match what {
             FleetStream::WakeUp => (RetentionPolicy::WorkQueue, Duration::ZERO),
@@ -214,6 +248,34 @@ impl StreamNames {
             }
         }
         Ok(())
+    }
+}
+
+fn is_no_stream(error: &GetStreamErrorKind) -> bool {
+    matches!(error, GetStreamErrorKind::JetStream(said) if said.error_code() == ErrorCode::STREAM_NOT_FOUND)
+}
+
+/// Returns the names of the servers that a stream is on.
+fn keepers(info: &Info) -> Vec<String> {
+    let Some(cluster) = &info.cluster else { return Vec::new() };
+    let followers = cluster.replicas.iter().map(|peer| peer.name.clone());
+    cluster.leader.iter().cloned().chain(followers).collect()
+}
+
+fn stream_standing(name: String, info: &Info) -> StreamStanding {
+    let followers = info.cluster.iter().flat_map(|cluster| &cluster.replicas);
+    let has_leader = info.cluster.as_ref().is_none_or(|cluster| cluster.leader.is_some());
+    let current = followers.filter(|peer| peer.current && !peer.offline).count();
+    StreamStanding {
+        name,
+        replicas: info.config.num_replicas,
+        current: current + usize::from(has_leader),
+        max_bytes: u64::try_from(info.config.max_bytes).ok(),
+        bytes: info.state.bytes,
+        refuses_new: info.config.discard == DiscardPolicy::New,
+        forgets: !info.config.max_age.is_zero(),
+        is_on_disk: info.config.storage == StorageType::File
+            && info.config.persist_mode != Some(PersistenceMode::Async),
     }
 }
 
