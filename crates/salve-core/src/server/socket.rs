@@ -8,6 +8,9 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 /// The state of a listening socket in the table.
 const LISTEN: &str = "0A";
 
+/// The states of a socket that is connected, or is about to be.
+const CONNECTED: [&str; 2] = ["01", "02"];
+
 /// A socket that accepts connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Listener {
@@ -34,6 +37,15 @@ fn listener(line: &str) -> Option<Listener> {
     let uid = fields.nth(3)?.parse().ok()?;
     let inode = fields.nth(1)?.parse().ok()?;
     Some(Listener { address: address(local)?, inode, uid })
+}
+
+/// Returns what the connected sockets of a table are called in `/proc/<pid>/fd`.
+pub fn connected(table: &str) -> impl Iterator<Item = u64> {
+    table.lines().filter_map(|line| {
+        let mut fields = line.split_ascii_whitespace();
+        let state = fields.nth(3)?;
+        CONNECTED.contains(&state).then(|| fields.nth(5)?.parse().ok()).flatten()
+    })
 }
 
 /// Returns the client's own socket of a connection: what it is called in `/proc/<pid>/fd`.
@@ -128,6 +140,7 @@ mod tests {
         let got: Vec<_> = listeners(table).collect();
         let address = "127.0.0.1:8080".parse().unwrap();
         assert_eq!(got, [Listener { address, inode: 4711, uid: 1000 }]);
+        assert_eq!(connected(table).collect::<Vec<_>>(), [4712]);
         let (client, server) = ("127.0.0.1:8080", "127.0.0.1:49153");
         let [client, server] = [client, server].map(|at| at.parse().unwrap());
         assert_eq!(client_socket(table, client, server), Some(4712));

@@ -1,8 +1,9 @@
 //! Notices that a command which should end has done its work and waits for edits instead.
 //!
-//! What it prints when it waits is the plainest sign. Where it prints nothing, the kernel tells:
-//! it holds watches on files, and nothing of it computes, reads or writes any more. A suite that
-//! merely waits for something is not ended: it has told no results yet.
+//! Words alone prove nothing: a check may print what its tools say and go on. So the kernel is asked
+//! too. Each process at an end of the run's tree holds watches on files, or serves a parent that does
+//! (a bundler, a test worker), none of them talks to anybody over the network, and nothing computes,
+//! reads or writes any more. A `sleep`, or a request that takes long, keeps the run alive.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,12 @@ use salve_core::check::{self, watching};
 
 use super::run::CommandRun;
 use crate::agent::vitals::Vitals;
-use crate::process::{Capture, Running, Supervisor};
+use crate::probe::is_connected;
+use crate::process::{Capture, Running, Supervisor, tree};
 
 /// How often a run is looked at.
 pub(super) const BETWEEN_LOOKS: Duration = Duration::from_millis(500);
-/// How long a command is still that says that it waits for edits.
+/// How long a command is still that watches and says that it waits for edits.
 const STILL: Duration = Duration::from_millis(1_500);
 /// How long a command is still that only its file watches give away.
 const LONG_STILL: Duration = Duration::from_secs(4);
@@ -45,20 +47,31 @@ impl WatchSense {
             return false;
         }
         let told = output.tail();
-        if watching::waits_for_edits(&told) {
-            return true;
-        }
         let has_results = || check::read(&told).counts.ran() > Some(0);
-        still >= LONG_STILL && (self.is_named || has_results()) && holds_watches(care, running)
+        let is_likely = watching::waits_for_edits(&told)
+            || still >= LONG_STILL && (self.is_named || has_results());
+        is_likely && is_all_watching(care, running)
     }
 }
 
-/// Returns whether anything of a run has asked the kernel to tell it of changed files.
-fn holds_watches(care: &Supervisor, running: &Running) -> bool {
+/// Returns whether nothing of a run may end by itself: it waits for changed files, and for nobody.
+fn is_all_watching(care: &Supervisor, running: &Running) -> bool {
     let families = care.families(std::slice::from_ref(running));
-    families.iter().flatten().any(|pid| {
-        let handles = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
-        let mut targets = handles.filter_map(|handle| std::fs::read_link(handle.path()).ok());
-        targets.any(|target| target.as_os_str() == "anon_inode:inotify")
-    })
+    let living = |pid: &u32| tree::stat(*pid).filter(|stat| !stat.is_dead);
+    let stats: Vec<_> = families.iter().flatten().filter_map(living).collect();
+    let is_leaf = |pid: u32| stats.iter().all(|stat| stat.parent != pid);
+    let mut leaves = stats.iter().filter(|stat| is_leaf(stat.pid));
+    // Salve itself, their first parent, watches files too.
+    let is_ours = |pid: u32| stats.iter().any(|stat| stat.pid == pid);
+    let is_watching = |stat: &tree::Stat| {
+        holds_watches(stat.pid) || is_ours(stat.parent) && holds_watches(stat.parent)
+    };
+    !stats.is_empty() && leaves.all(is_watching) && !families.iter().any(|all| is_connected(all))
+}
+
+/// Returns whether a process has asked the kernel to tell it of changed files.
+fn holds_watches(pid: u32) -> bool {
+    let handles = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    let mut targets = handles.filter_map(|handle| std::fs::read_link(handle.path()).ok());
+    targets.any(|target| target.as_os_str() == "anon_inode:inotify")
 }

@@ -13,7 +13,8 @@ use std::time::{Duration, Instant};
 use salve_core::server::health::{Expect, Fault};
 
 pub use sockets::{
-    ConnectionClients, Owner, PortHolder, connection_clients, holder, listeners, owner,
+    ConnectionClients, Owner, PortHolder, connection_clients, holder, is_connected, listeners,
+    owner,
 };
 
 /// How many redirects on the same server are followed.

@@ -96,6 +96,19 @@ pub fn connection_clients(client: SocketAddr, server: SocketAddr) -> ConnectionC
     }
 }
 
+/// Returns whether any of these processes has a connection open, or opens one.
+pub fn is_connected(pids: &[u32]) -> bool {
+    let ours: BTreeSet<u64> = pids.iter().flat_map(|pid| sockets(*pid)).collect();
+    let read = |path| fs::read_to_string(path).unwrap_or_default();
+    // The system takes its time to tell of all sockets; mostly there are none of ours.
+    let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"];
+    !ours.is_empty()
+        && tables.into_iter().map(read).any(|table| {
+            let mut connected = socket::connected(&table);
+            connected.any(|inode| ours.contains(&inode))
+        })
+}
+
 /// Returns a process that listens at this port on any address, where it can be found out.
 pub fn holder(port: u16) -> Option<PortHolder> {
     let held = table().into_iter().filter(|listener| listener.address.port() == port);
