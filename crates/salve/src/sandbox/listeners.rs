@@ -38,8 +38,9 @@ pub(super) fn to_cover(places: &[PathBuf], listed: &[String]) -> Vec<PathBuf> {
     });
     let listed: BTreeSet<PathBuf> = listed.filter_map(|path| path.canonicalize().ok()).collect();
     // The kernel's own list: it is no file with an end of its own, so its size says nothing.
-    let text = fs::read_to_string("/proc/self/net/unix").unwrap_or_default();
-    let named = paths(&text);
+    // Anybody may put a name into it that is no text, which must not hide the others.
+    let bytes = fs::read("/proc/self/net/unix").unwrap_or_default();
+    let named = paths(&String::from_utf8_lossy(&bytes));
     // The list has the names that were given at first; a socket that was renamed is mostly near.
     let above = |path: &PathBuf| path.parent().map(Path::to_path_buf);
     let mut near: BTreeSet<PathBuf> = named.iter().filter_map(above).collect();
@@ -99,6 +100,8 @@ const FIELDS_BEFORE: usize = 7;
 
 #[cfg(test)]
 mod tests {
+    use std::os::unix::ffi::OsStrExt as _;
+
     use super::*;
 
     #[test]
@@ -113,6 +116,10 @@ mod tests {
         assert!(covered(&[]).contains(&outside) && !covered(&[]).contains(&inside));
         assert!(!covered(&[outside.display().to_string()]).contains(&outside));
         // As ssh does: another name beside the first, which is gone then.
+        // A name that is no text hides no other one.
+        let odd = root.join(std::ffi::OsStr::from_bytes(b"\xff\xfe.sock"));
+        let _odd = std::os::unix::net::UnixListener::bind(&odd).unwrap();
+        assert!(covered(&[]).contains(&outside) && covered(&[]).contains(&odd));
         let renamed = root.join("renamed.sock");
         fs::rename(&outside, &renamed).unwrap();
         assert!(covered(&[]).contains(&renamed));

@@ -305,7 +305,8 @@ fn openers(meta: &fs::Metadata) -> Vec<u32> {
 /// Returns whether somebody listens at a socket's path.
 fn is_bound(path: &Path) -> bool {
     let Some(path) = path.to_str() else { return true };
-    let sockets = fs::read_to_string("/proc/net/unix").unwrap_or_default();
+    let sockets = fs::read("/proc/net/unix").unwrap_or_default();
+    let sockets = String::from_utf8_lossy(&sockets);
     let name = path.rsplit('/').next().unwrap_or(path);
     // A socket may have been bound by a relative path.
     let told = sockets.lines().filter_map(|line| line.split_whitespace().nth(7));
