@@ -264,20 +264,41 @@ fn a_signal_to_the_whole_group_ends_it_once_and_in_order() {
     assert!(!project.dir().join(".dev-repair.lock").exists(), "it left in order");
 }
 
+/// Hangs up after its own greeting.
+const GREETER: &str = "\
+import socket
+s = socket.create_server(('127.0.0.1', 0))
+while True:
+    c, _ = s.accept()
+    c.sendall(b'220 mail\\r\\n')
+    c.close()
+";
+
+/// Waits for the rest of a long message, since it reads a request of HTTP as its length.
+const WAITER: &str = "\
+import socket
+s = socket.create_server(('127.0.0.1', 0))
+print('listening on 127.0.0.1:%d' % s.getsockname()[1], flush=True)
+kept = []
+while True:
+    kept.append(s.accept())
+";
+
 #[test]
 fn a_server_that_speaks_no_http_is_not_taken_for_an_ill_one() {
-    let project = Project::new();
-    let server = "import socket\ns = socket.create_server(('127.0.0.1', 0))\n\
-                  while True:\n    c, _ = s.accept()\n    c.sendall(b'220 mail\\r\\n')\n    c.close()\n";
-    project.write("mail.py", server);
-    let mut salve = dev(&project, &["--json", "--", "python3", "mail.py"]);
-    salve.env("SALVE_SERVER_STARTUP_TIMEOUT_MS", "2000");
-    let mut salve = salve.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
-    let events =
-        || String::from_utf8_lossy(&project.run(&["events", "--json"]).stdout).into_owned();
-    wait_until(|| events().contains("\"server_up\"") || events().contains("\"opened\""));
-    let events = events();
-    salve.kill().unwrap();
-    salve.wait().unwrap();
-    assert!(!events.contains("\"opened\""), "{events}");
+    for script in [GREETER, WAITER] {
+        let project = Project::new();
+        project.write("server.py", script);
+        let mut salve = dev(&project, &["--json", "--", "python3", "server.py"]);
+        salve.env("SALVE_SERVER_STARTUP_TIMEOUT_MS", "2000");
+        salve.env("REPAIR_HEALTH_TIMEOUT_MS", "300");
+        let mut salve = salve.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+        let events =
+            || String::from_utf8_lossy(&project.run(&["events", "--json"]).stdout).into_owned();
+        wait_until(|| events().contains("\"server_up\"") || events().contains("\"opened\""));
+        let events = events();
+        salve.kill().unwrap();
+        salve.wait().unwrap();
+        assert!(!events.contains("\"opened\""), "{events}");
+    }
 }

@@ -167,13 +167,18 @@ fn of_event(view: &IncidentView, event: &Event) -> Option<TerminalLine> {
     }
 }
 
-/// Returns where a server answers; a page that is not there is said to be none.
+/// Returns where a server answers; a page that is not there is said to be none, and so is an answer
+/// of a server that speaks something else.
 pub(in crate::cli) fn up(url: &Scrubbed, after: Duration, status: Option<u16>) -> TerminalLine {
-    let status = match status {
-        Some(status @ 400..) => format!(" {status}"),
-        Some(_) | None => String::new(),
+    let answers = match status {
+        Some(status @ 400..) => format!("{url} answers {status}"),
+        Some(_) => format!("{url} answers"),
+        None => {
+            let at = url.as_str().trim_start_matches("http://").trim_end_matches('/');
+            format!("{at} takes connections")
+        }
     };
-    let text = format!("{url} answers{status}, {:.1} s after the start", after.as_secs_f64());
+    let text = format!("{answers}, {:.1} s after the start", after.as_secs_f64());
     TerminalLine::new(Grade::Good, "up", text)
 }
 

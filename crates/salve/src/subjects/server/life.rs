@@ -143,6 +143,7 @@ impl ServerCare<'_, '_, '_> {
                 if answer == ProbeAnswer::Good {
                     life.good_until = self.server.capture.written();
                     life.status = status;
+                    self.server.speaks_http |= status.is_some();
                 }
                 let turn =
                     life.watch.hear(millis(life.since.elapsed()), ServerSight::Answered(answer));

@@ -139,6 +139,8 @@ struct CaredServer {
     waits: bool,
     /// Whether an earlier run of it was found to answer somewhere.
     has_answered: bool,
+    /// Whether any run of it answered in HTTP.
+    speaks_http: bool,
     /// Whether it was restarted because it was ill, and has not been well since.
     was_restarted_ill: bool,
     /// Why it was started last.

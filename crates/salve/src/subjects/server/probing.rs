@@ -31,7 +31,12 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
         expect,
         limit: server.plan.timing.timeout,
     };
-    let (running, source) = (life.running.clone(), life.source);
+    let running = life.running.clone();
+    let is_web = match life.source {
+        Source::Set => true,
+        Source::Told => server.speaks_http || says_http(&server.capture.tail()),
+        Source::Seen => server.speaks_http,
+    };
     let ask = move || {
         let mut status = None;
         let (answer, fault) = match probe::ask(&health) {
@@ -53,8 +58,8 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
                     }
                 }
             }
-            // It answers somehow, and nobody said that it is a web server.
-            Err(fault) if source == Source::Seen && is_foreign(&fault) => (ProbeAnswer::Good, None),
+            // It takes connections, and nobody said that it is a web server.
+            Err(fault) if !is_web && is_foreign(&fault) => (ProbeAnswer::Good, None),
             Err(fault) => (answer_of(&fault), Some(format!("{}: {fault}", health.url))),
         };
         news(LifeNews::Probed { answer, fault, status });
@@ -68,17 +73,23 @@ fn peer_of(url: &str) -> Option<std::net::SocketAddr> {
     (url.host.trim_matches(['[', ']']), url.port).to_socket_addrs().ok()?.next()
 }
 
-/// Returns whether a fault shows that something other than plain HTTP is spoken there.
+/// Returns whether what a server wrote says that it speaks HTTP; `listening on 127.0.0.1:6000` does not.
+fn says_http(told: &str) -> bool {
+    told.to_ascii_lowercase().contains("http")
+}
+
+/// Returns whether a fault may mean that something other than plain HTTP is spoken there. A server that
+/// waits for the rest of a message in its own protocol gives no answer at all.
 fn is_foreign(fault: &Fault) -> bool {
     match fault {
         Fault::Closed
+        | Fault::Silent { .. }
         | Fault::Garbage
         | Fault::SpeaksTls
         | Fault::LongHeader { .. }
         | Fault::BrokeOff { .. } => true,
         Fault::Refused
         | Fault::Unreachable(_)
-        | Fault::Silent { .. }
         | Fault::NoTls(_)
         | Fault::Redirects { .. }
         | Fault::Endless { .. }

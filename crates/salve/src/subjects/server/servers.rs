@@ -123,6 +123,7 @@ impl Servers {
             ended_well: false,
             told_to_quit: None,
             has_answered: false,
+            speaks_http: false,
             was_restarted_ill: false,
             cause: StartCause::Wanted,
             stirred: None,
