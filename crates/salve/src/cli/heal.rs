@@ -141,7 +141,11 @@ pub(super) fn care(
         }
     }
     drop(base);
-    let code = code_of(&ended);
+    let mut code = code_of(&ended);
+    if code == Exit::Well.code() && foundation.outlet.has_lost() {
+        // Whoever needs the output does not have it, as without Salve.
+        code = Exit::Failed.code();
+    }
     if !out.json() {
         summary(&ended).iter().for_each(|line| voice.tell(line));
     }

@@ -182,3 +182,24 @@ fn where_nothing_can_be_kept_a_check_runs_as_it_would_without_salve() {
     assert!(said.contains("nothing is healed"), "{said}");
     assert_eq!(heal("exit 7").status.code(), Some(7));
 }
+
+#[test]
+fn output_that_finds_no_place_is_told_and_not_green() {
+    let project = Project::new();
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let script = "echo one; echo two; echo more >&2; touch done.txt";
+    let mut command = project.command(&["heal", "--", "sh", "-c", script]);
+    let output = command.stdin(Stdio::null()).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = "cannot write to standard output: No space left on device";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
+    assert!(said.contains("more\n"), "{said}");
+    assert!(project.dir().join("done.txt").exists(), "the command itself goes on");
+
+    let (reader, gone) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = project.command(&["heal", "--", "sh", "-c", "echo one"]);
+    let output = command.stdin(Stdio::null()).stdout(gone).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "its reader wanted no more: {output:?}");
+}
