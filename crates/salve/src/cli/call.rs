@@ -1,6 +1,5 @@
 //! `salve call`: runs one command, and heals what keeps it from working.
 
-mod input;
 mod interrupts;
 
 use std::ffi::OsString;
@@ -16,14 +15,14 @@ use salve_core::tool::failure::FailedCall;
 use salve_core::tool::rule::ToolFix;
 use salve_core::tool::session::ToolHints;
 
-use self::input::CallInput;
 use self::interrupts::Interrupts;
 use super::project::kept;
 use super::{CliError, Exit, Output, tool_calls};
 use crate::agent::vitals::Vitals;
 use crate::process::keeper::KeeperHandle;
 use crate::process::{
-    Capture, Outlet, OutputStyle, ProcessEnd, Running, SpawnError, Spec, Supervisor, Terminal,
+    Capture, Outlet, OutputStyle, ProcessEnd, RepeatableInput, Running, SpawnError, Spec,
+    Supervisor, Terminal,
 };
 use crate::project::Project;
 use crate::subjects::tool::{
@@ -93,9 +92,9 @@ fn work(args: &Args, out: &Output) -> Result<ExitCode, CliError> {
         }),
         idle: args.idle.map(Duration::from_secs),
     };
-    let mut input = CallInput::of_process()?;
+    let input = RepeatableInput::of_process()?;
     let (began, since) = (Timestamp::now(), Instant::now());
-    let (exit, text) = match run.attempt(&mut input) {
+    let (exit, text) = match run.attempt(&input) {
         Ok(CallEnd::Ended(ProcessExit::Code(0), _)) => return Ok(ExitCode::SUCCESS),
         Ok(CallEnd::Ended(exit, text)) => (exit, text),
         Ok(CallEnd::Interrupted(exit)) => return Ok(ExitCode::from(exit.passed_on())),
@@ -172,7 +171,7 @@ struct WallLimit {
 
 impl CommandCall {
     /// Runs the command once.
-    fn attempt(&self, input: &mut CallInput) -> Result<CallEnd, CallError> {
+    fn attempt(&self, input: &RepeatableInput) -> Result<CallEnd, CallError> {
         let capture = Arc::new(Capture::new(Arc::new(Outlet::standard()), OutputStyle::Plain));
         let spec = Spec {
             argv: self.argv.clone(),
@@ -194,6 +193,7 @@ impl CommandCall {
         self.interrupts.ended();
         let grace = if stopped.is_some() { GRACE } else { Duration::ZERO };
         self.care.end(&running, grace);
+        input.settle();
         // A reader that takes longer gets the rest while we go on.
         let _ = running.wait_for_output(PASSING);
         let exit = running.ended().map_or(ProcessExit::Code(-1), |ended| ended.exit);
@@ -304,7 +304,7 @@ impl CallResult {
 /// Runs the command again where that may help.
 struct CommandCaller {
     run: CommandCall,
-    input: CallInput,
+    input: RepeatableInput,
     outcome: Arc<Mutex<CallResult>>,
 }
 
@@ -340,7 +340,7 @@ impl ToolCaller for CommandCaller {
             self.note(|outcome| outcome.note = Some(note));
             return CallAnswer::Gone;
         }
-        match self.run.attempt(&mut self.input) {
+        match self.run.attempt(&self.input) {
             Ok(CallEnd::Ended(ProcessExit::Code(0), _)) => {
                 self.note(|outcome| outcome.exit = ProcessExit::Code(0));
                 CallAnswer::Worked

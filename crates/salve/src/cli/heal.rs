@@ -5,6 +5,7 @@ mod summary;
 use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use salve_core::event::{Actor, Proof, ResourceLimits, SubjectKind};
@@ -28,7 +29,7 @@ use crate::heal::right::NotGiven;
 use crate::heal::run::CommandPlan;
 use crate::heal::{Presence, RunBase, RunIntent};
 use crate::playbook::SETS_CI;
-use crate::process::{Capture, OutputStyle};
+use crate::process::{Capture, OutputStyle, RepeatableInput};
 use crate::project::Project;
 use crate::store::Store;
 use crate::subjects::check::{CheckEnd, CheckSubject, CheckTerms};
@@ -129,8 +130,9 @@ pub(super) fn care(
     })?;
     let (terms, mut records) = (check_terms(config), records(&base));
     let mut ended: Vec<EndedCheck> = Vec::new();
+    let input = given_input(wanted);
     for one in wanted {
-        let plan = plan(one, &foundation, config);
+        let plan = CommandPlan { input: input.clone(), ..plan(one, &foundation, config) };
         let capture = capture(&foundation, config);
         let mut check = CheckSubject::new(plan, &terms, capture, &mut records, &base);
         let begun = Instant::now();
@@ -141,7 +143,11 @@ pub(super) fn care(
         }
     }
     drop(base);
-    let code = code_of(&ended);
+    let mut code = code_of(&ended);
+    if code == Exit::Well.code() && foundation.outlet.has_lost() {
+        // Whoever needs the output does not have it, as without Salve.
+        code = Exit::Failed.code();
+    }
     if !out.json() {
         summary(&ended).iter().for_each(|line| voice.tell(line));
     }
@@ -151,6 +157,13 @@ pub(super) fn care(
         right.give_back();
     }
     Ok(code.into())
+}
+
+/// Returns what was given to the check to read; with several checks it is none's.
+fn given_input(wanted: &[RequestedCheck]) -> Option<Arc<RepeatableInput>> {
+    // What cannot be looked at cannot be read either.
+    let input = RepeatableInput::of_process().ok().filter(RepeatableInput::is_given);
+    input.filter(|_| wanted.len() == 1).map(Arc::new)
 }
 
 /// Has what is asked answered by keys, where a person is at the terminal.
@@ -316,6 +329,7 @@ pub(super) fn plan(
         },
         env,
         limit: limit.unwrap_or(config.settings.heal.timeout),
+        input: None,
     }
 }
 

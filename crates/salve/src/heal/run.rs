@@ -14,7 +14,9 @@ use super::files::with_causes;
 use super::run_base::RunBase;
 use super::spawn_thread;
 use super::watch_sense::{BETWEEN_LOOKS, WatchSense};
-use crate::process::{Capture, ProcessEnd, ProcessInput, Spec, Supervisor, Terminal};
+use crate::process::{
+    Capture, ProcessEnd, ProcessInput, RepeatableInput, Spec, Supervisor, Terminal,
+};
 
 #[derive(Clone, Debug)]
 pub struct CommandRun {
@@ -28,6 +30,8 @@ pub struct CommandRun {
     pub env: Vec<(OsString, OsString)>,
     /// How long it may take.
     pub limit: Duration,
+    /// What it reads; nothing if there is none.
+    pub input: Option<Arc<RepeatableInput>>,
 }
 
 /// A command that judges a subject: a check, or the tests of a loop.
@@ -47,6 +51,8 @@ pub struct CommandPlan {
     pub env: Vec<(OsString, OsString)>,
     /// How long one run may take.
     pub limit: Duration,
+    /// What each run of it reads; nothing if there is none.
+    pub input: Option<Arc<RepeatableInput>>,
 }
 
 impl CommandPlan {
@@ -61,10 +67,15 @@ impl CommandPlan {
         FailurePlace::new(root, &self.dir, &self.argv, &self.env, sandbox)
     }
 
+    /// Returns whether another run of it reads the same as the first.
+    pub fn can_repeat(&self) -> bool {
+        self.input.as_ref().is_none_or(|input| input.can_repeat())
+    }
+
     /// Returns one run of it.
     pub fn command_run(&self) -> CommandRun {
-        let Self { name, argv, dir, env, limit, .. } = self.clone();
-        CommandRun { name, argv, dir, env, limit }
+        let Self { name, argv, dir, env, limit, input, .. } = self.clone();
+        CommandRun { name, argv, dir, env, limit, input }
     }
 }
 
@@ -185,13 +196,18 @@ fn run(
         // Whoever has stopped listening knows already.
         let _ = tell.send(RunNews::Ended(ended));
     });
-    let running = match care.spawn_with(&spec, ProcessInput::Ended, then) {
+    let not_run = |error: &dyn std::error::Error| {
+        let output = with_causes(error);
+        let (exit, took) = (ProcessExit::Code(127), since.elapsed());
+        CommandRunEnd { exit, took, output, ..CommandRunEnd::nothing() }
+    };
+    let input = match errand.input.as_ref().map_or(Ok(ProcessInput::Ended), |input| input.next()) {
+        Ok(input) => input,
+        Err(error) => return not_run(&error),
+    };
+    let running = match care.spawn_with(&spec, input, then) {
         Ok(running) => running,
-        Err(error) => {
-            let output = with_causes(&error);
-            let (exit, took) = (ProcessExit::Code(127), since.elapsed());
-            return CommandRunEnd { exit, took, output, ..CommandRunEnd::nothing() };
-        }
+        Err(error) => return not_run(&error),
     };
     let mut sense = WatchSense::new(errand, &running);
     let end = loop {
@@ -215,6 +231,9 @@ fn run(
         RunEndKind::Stopped | RunEndKind::TimedOut | RunEndKind::Watches => (GRACE, 0),
     };
     care.end(&running, grace);
+    if let Some(input) = &errand.input {
+        input.settle();
+    }
     // A reader that takes longer gets the rest while we go on.
     let _is_passed = running.wait_for_output(PASSING);
     let (stopped, watches) =

@@ -27,7 +27,9 @@ fn a_command_that_cannot_be_started_is_an_error_and_no_incident() {
 #[test]
 fn a_check_is_told_that_nobody_answers_it_unless_the_user_says_otherwise() {
     let project = Project::new();
-    let output = project.run(&["heal", "--", "sh", "-c", "test \"$CI\" = 1 && ! read line"]);
+    let script = "test \"$CI\" = 1 && ! read line";
+    let mut command = project.command(&["heal", "--", "sh", "-c", script]);
+    let output = command.stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{output:?}");
     project.write("salve.toml", "[checks.a]\ncommand = \"test $CI = no\"\nenv = { CI = \"no\" }\n");
     let output = project.run(&["heal"]);
@@ -181,4 +183,79 @@ fn where_nothing_can_be_kept_a_check_runs_as_it_would_without_salve() {
     assert!(stdout(&green).contains("it ran"), "{said}");
     assert!(said.contains("nothing is healed"), "{said}");
     assert_eq!(heal("exit 7").status.code(), Some(7));
+}
+
+#[test]
+fn output_that_finds_no_place_is_told_and_not_green() {
+    let project = Project::new();
+    let full = || std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let script = "echo one; echo two; echo more >&2; touch done.txt";
+    let mut command = project.command(&["heal", "--", "sh", "-c", script]);
+    let output = command.stdin(Stdio::null()).stdout(full()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1), "{output:?}");
+    let said = String::from_utf8_lossy(&output.stderr);
+    let told = "cannot write to standard output: No space left on device";
+    assert_eq!(said.matches(told).count(), 1, "{said}");
+    assert!(said.contains("more\n"), "{said}");
+    assert!(project.dir().join("done.txt").exists(), "the command itself goes on");
+
+    let (reader, gone) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = project.command(&["heal", "--", "sh", "-c", "echo one"]);
+    let output = command.stdin(Stdio::null()).stdout(gone).output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "its reader wanted no more: {output:?}");
+}
+
+#[test]
+fn a_check_reads_its_input_in_every_run_and_no_more_of_it_than_the_bare_command() {
+    let project = Project::new();
+    let red = project.run_with_input(&["heal", "--", "grep", "-q", "needle"], b"hay\n");
+    assert_eq!(red.status.code(), Some(3), "{red:?}");
+    // The first run fails of what may pass, so it runs once more, and reads the same again.
+    let script = "cat >> read.txt; test -e again && exit 0; touch again; \
+        echo 'connect ETIMEDOUT 127.0.0.1:9' >&2; exit 1";
+    let input = "a line of many\n".repeat(20_000);
+    let read = || std::fs::read_to_string(project.dir().join("read.txt")).unwrap();
+    let healed = project.run_with_input(&["heal", "--", "sh", "-c", script], input.as_bytes());
+    assert_eq!(healed.status.code(), Some(0), "{healed:?}");
+    assert!(read() == input.repeat(2), "{} of {} bytes", read().len(), 2 * input.len());
+    for name in ["again", "read.txt"] {
+        std::fs::remove_file(project.dir().join(name)).unwrap();
+    }
+    project.write("input.txt", &input);
+    let file = std::fs::File::open(project.dir().join("input.txt")).unwrap();
+    let mut command = project.command(&["heal", "--", "sh", "-c", script]);
+    let healed = command.stdin(file).output().unwrap();
+    assert_eq!(healed.status.code(), Some(0), "{healed:?}");
+    assert!(read() == input.repeat(2), "{} of {} bytes", read().len(), 2 * input.len());
+}
+
+#[test]
+fn what_a_check_leaves_of_its_input_is_left_and_an_open_pipe_holds_nothing_up() {
+    use std::io::{Read as _, Write as _};
+    let project = Project::new();
+    let (mut reader, mut writer) = std::io::pipe().unwrap();
+    writer.write_all(b"one\ntwo\n").unwrap();
+    // The writer stays open: nothing ends that pipe while the check runs.
+    for script in ["true", "read line && test $line = one"] {
+        let mut command = project.command(&["heal", "--", "sh", "-c", script]);
+        let output = command.stdin(reader.try_clone().unwrap()).output().unwrap();
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+    }
+    drop(writer);
+    let mut left = String::new();
+    reader.read_to_string(&mut left).unwrap();
+    assert_eq!(left, "two\n");
+}
+
+#[test]
+fn a_red_check_that_read_too_much_to_keep_is_not_run_again() {
+    let project = Project::new();
+    let script = "wc -c >> runs.txt; echo 'connect ETIMEDOUT 127.0.0.1:9' >&2; exit 1";
+    let input = vec![b'x'; 3 << 20];
+    let output = project.run_with_input(&["heal", "--", "sh", "-c", script], &input);
+    assert_eq!(output.status.code(), Some(3), "{output:?}");
+    assert!(String::from_utf8_lossy(&output.stderr).contains("not run again"), "{output:?}");
+    let runs = std::fs::read_to_string(project.dir().join("runs.txt")).unwrap();
+    assert_eq!(runs.trim(), input.len().to_string());
 }

@@ -1,7 +1,9 @@
 //! Where the servers' output goes: our own standard output and error, untouched.
 //!
 //! A reader that goes away closes that side for good: nothing more is passed on, and the servers
-//! notice nothing. A reader that waits makes the servers wait, as it would without us.
+//! notice nothing. So does a place that takes no more, a full disk say, but that is told, and kept
+//! for whoever tells how it all came out. A reader that waits makes the servers wait, as it would
+//! without us.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,6 +27,8 @@ pub struct Outlet {
     status: Mutex<StatusLine>,
     /// Whether there is such a line; without one the two sides never wait for one another.
     has_status: AtomicBool,
+    /// Whether output was lost that somebody wanted.
+    has_lost: AtomicBool,
 }
 
 /// A line that stands below everything else that is written to a terminal.
@@ -64,18 +68,35 @@ impl Outlet {
         let is_one = place(&out).is_some() && place(&out) == place(&err);
         let sink = |fd: Option<OwnedFd>| Mutex::new(fd.map_or(Sink::Closed, Sink::Open));
         let sinks = [sink(out), sink(err)];
-        let (mid_line, status, has_status) = Default::default();
-        Outlet { sinks, mid_line, is_one, status, has_status }
+        let (mid_line, status, has_status, has_lost) = Default::default();
+        Outlet { sinks, mid_line, is_one, status, has_status, has_lost }
     }
 
     /// Writes all of `bytes` to one side, waiting as long as its reader does.
     pub fn write(&self, side: OutputSide, bytes: &[u8]) {
         let status = self.lift_status();
-        {
+        let put = {
             let mut sink = lock(&self.sinks[side as usize]);
-            self.put(&mut sink, side, bytes);
-        }
+            self.put(&mut sink, side, bytes)
+        };
         self.lower_status(status);
+        if let Err(error) = put
+            && error != Errno::PIPE
+        {
+            self.has_lost.store(true, Ordering::Relaxed);
+            let name = match side {
+                OutputSide::Out => "output",
+                OutputSide::Err => "error",
+            };
+            let error = std::io::Error::from(error);
+            self.say(&format!("salve: cannot write to standard {name}: {error}"));
+        }
+    }
+
+    /// Returns whether output was lost because the place it goes to did not take it; a reader that
+    /// went away wanted no more.
+    pub fn has_lost(&self) -> bool {
+        self.has_lost.load(Ordering::Relaxed)
     }
 
     /// Shows a line on standard error, which has to be a terminal, below everything else; an empty
@@ -129,7 +150,8 @@ impl Outlet {
             let is_open = |side: OutputSide| self.mid_line[side as usize].load(Ordering::Relaxed);
             let broken = is_open(OutputSide::Err) || self.is_one && is_open(OutputSide::Out);
             let before = if broken { "\n" } else { "" };
-            self.put(&mut sink, OutputSide::Err, format!("{before}{line}\n").as_bytes());
+            // Where Salve's own words find no place, nothing of the servers' is lost.
+            let _ = self.put(&mut sink, OutputSide::Err, format!("{before}{line}\n").as_bytes());
             if self.is_one {
                 self.mid_line[OutputSide::Out as usize].store(false, Ordering::Relaxed);
             }
@@ -137,13 +159,15 @@ impl Outlet {
         self.lower_status(status);
     }
 
-    fn put(&self, sink: &mut Sink, side: OutputSide, bytes: &[u8]) {
-        let Sink::Open(fd) = sink else { return };
-        let Some(last) = bytes.last() else { return };
-        match write_all(fd, bytes) {
+    /// Writes to a side, and closes it where that fails; only then is there an error.
+    fn put(&self, sink: &mut Sink, side: OutputSide, bytes: &[u8]) -> Result<(), Errno> {
+        let (Sink::Open(fd), Some(last)) = (&*sink, bytes.last()) else { return Ok(()) };
+        let written = write_all(fd, bytes);
+        match written {
             Ok(()) => self.mid_line[side as usize].store(*last != b'\n', Ordering::Relaxed),
             Err(_) => *sink = Sink::Closed,
         }
+        written
     }
 }
 

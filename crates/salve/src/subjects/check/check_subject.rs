@@ -33,6 +33,10 @@ use crate::store::StoreError;
 /// What running a check again is called.
 const AGAIN: &str = "run it again";
 
+/// What is said of a red check whose input was not kept.
+const TOO_LARGE: &str =
+    "it is red and read more than 1 MiB, which is not kept: it is not run again, and not healed";
+
 /// How often an agent may try to show and mend what was reported of a green check.
 const ISSUE_ATTEMPTS: u64 = 2;
 
@@ -153,6 +157,10 @@ impl<'r> CheckSubject<'r> {
                 // Only a person settles an incident; it is left to one.
                 None => self.end = Some(CheckEnd::Green),
             },
+            (false, _) if !self.check.plan.can_repeat() => {
+                context.note(ONLY, TOO_LARGE);
+                self.end = Some(CheckEnd::NeedsPerson);
+            }
             (false, has_incident) => {
                 if !has_incident && let Some(ago) = self.green.green_ago() {
                     self.was_just_green = true;

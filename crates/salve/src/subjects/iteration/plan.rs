@@ -77,12 +77,12 @@ impl TestsPlan {
     pub fn command_plan(&self, of: &LoopId) -> CommandPlan {
         let Self { argv, command, dir, env, limit } = self.clone();
         let (kind, name) = (SubjectKind::Iteration, of.to_string());
-        CommandPlan { kind, name, argv, command, dir, env, limit }
+        CommandPlan { kind, name, argv, command, dir, env, limit, input: None }
     }
 
     /// Returns what is to run for a loop.
     pub fn command_run(&self, name: &str) -> CommandRun {
         let Self { argv, dir, env, limit, .. } = self.clone();
-        CommandRun { name: name.to_owned(), argv, dir, env, limit }
+        CommandRun { name: name.to_owned(), argv, dir, env, limit, input: None }
     }
 }
