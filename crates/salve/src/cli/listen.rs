@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use salve_core::event::Entry;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
 
 use super::CliError;
 use crate::process::keeper::KeeperHandle;
@@ -45,7 +45,7 @@ pub(super) fn listen(
     let after = store.journal().last_seq()?;
     let (own, to) = (Store::open(project)?, tell.clone());
     let follow = move || follow(&own, after, &to);
-    let known = [SIGINT, SIGTERM, SIGHUP].iter().chain(others);
+    let known = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].iter().chain(others);
     let mut signals = signal_hook::iterator::Signals::new(known)
         .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
     let to = tell.clone();

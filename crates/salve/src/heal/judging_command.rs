@@ -13,6 +13,7 @@ use salve_core::incident::{DueEffect, Incident};
 
 use super::cause::Evidence;
 use super::failure_log::FailureLog;
+use super::inbox::InboxMessage;
 use super::pause_watch::{PauseStanding, PauseWatch};
 use super::records::Records;
 use super::run::{self, CommandPlan, CommandRunEnd, Stopper};
@@ -163,10 +164,16 @@ impl<'r> JudgingCommand<'r> {
         }
     }
 
-    /// Ends the run that is under way, because everything ends.
-    pub fn end(&mut self) {
+    /// Hands the signal by which everything ends on to the run that is under way, which may tidy up.
+    pub fn end(&mut self, signal: i32, base: &RunBase<'_>) {
         self.is_ending = true;
-        self.stop();
+        if let Some(running) = &self.running {
+            let inbox = base.inbox.sender();
+            running.interrupt(signal, move |text| {
+                // Nobody is left to tell when the run of Salve is over.
+                let _ = inbox.send(InboxMessage::Note { subject: ONLY, text });
+            });
+        }
     }
 
     /// Looks whether healing is paused, and for how long that is waited out.

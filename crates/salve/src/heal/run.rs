@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use salve_core::event::{ProcessExit, Repeat, Subject, SubjectKind};
 use salve_core::scrub::{Scrubbed, Scrubber};
+use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use super::cause::FailurePlace;
 use super::files::with_causes;
@@ -15,7 +16,8 @@ use super::run_base::RunBase;
 use super::spawn_thread;
 use super::watch_sense::{BETWEEN_LOOKS, WatchSense};
 use crate::process::{
-    Capture, ProcessEnd, ProcessInput, RepeatableInput, Spec, Supervisor, Terminal,
+    Capture, ProcessEnd, ProcessInput, RepeatableInput, Running, Spec, Supervisor, Terminal,
+    hears_ctrl_c,
 };
 
 #[derive(Clone, Debug)]
@@ -111,6 +113,15 @@ impl CommandRunEnd {
 /// How long a check that is ended may take to end by itself.
 const GRACE: Duration = Duration::from_secs(2);
 
+/// How long a check may tidy up where nobody can end it by another Ctrl-C.
+const TIDYING: Duration = Duration::from_secs(10);
+
+/// How long a check may tidy up before that is said.
+const UNSAID: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether a check still tidies up.
+const TIDYING_LOOK: Duration = Duration::from_millis(50);
+
 /// How long what a check started may outlive it.
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -121,6 +132,16 @@ const PASSING: Duration = Duration::from_secs(5);
 enum RunNews {
     Ended(ProcessEnd),
     Stop,
+    Interrupt(Interruption),
+}
+
+/// A signal that ends Salve, which the command gets too, so that it can tidy up.
+struct Interruption {
+    signal: i32,
+    /// How long it may tidy up; without one, until it is ended by another signal.
+    limit: Option<Duration>,
+    /// Says that it tidies up, and what ends that.
+    say: Box<dyn FnOnce(String) + Send>,
 }
 
 /// What a run came to.
@@ -145,6 +166,15 @@ impl Stopper {
         // A run that is over need not be told.
         let _ = self.0.send(RunNews::Stop);
     }
+
+    /// Hands a signal on to the run, which may tidy up before it ends; `say` is called with words for
+    /// people if that takes its time. At the second call the run is ended.
+    pub fn interrupt(&self, signal: i32, say: impl FnOnce(String) + Send + 'static) {
+        // Who is away or hung up sends no other.
+        let is_typed = matches!(signal, SIGINT | SIGQUIT) && hears_ctrl_c();
+        let limit = (!is_typed).then_some(TIDYING);
+        let _ = self.0.send(RunNews::Interrupt(Interruption { signal, limit, say: Box::new(say) }));
+    }
 }
 
 impl std::fmt::Debug for RunNews {
@@ -152,6 +182,7 @@ impl std::fmt::Debug for RunNews {
         f.write_str(match self {
             RunNews::Ended(_) => "Ended",
             RunNews::Stop => "Stop",
+            RunNews::Interrupt(_) => "Interrupt",
         })
     }
 }
@@ -215,6 +246,10 @@ fn run(
         match news.recv_timeout(left.min(BETWEEN_LOOKS)) {
             Ok(RunNews::Ended(ended)) => break RunEndKind::Ended(ended),
             Ok(RunNews::Stop) | Err(RecvTimeoutError::Disconnected) => break RunEndKind::Stopped,
+            Ok(RunNews::Interrupt(interruption)) => {
+                tidy_up(care, &running, interruption, news);
+                break RunEndKind::Stopped;
+            }
             Err(RecvTimeoutError::Timeout) if since.elapsed() >= errand.limit => {
                 break RunEndKind::TimedOut;
             }
@@ -243,4 +278,35 @@ fn run(
         RunEndKind::Stopped | RunEndKind::TimedOut | RunEndKind::Watches => ProcessExit::TimedOut,
     };
     CommandRunEnd { exit, took, output: spec.output.tail(), stopped, watches, left }
+}
+
+/// Hands a signal on and waits until it has been handled, for as long as that may take, or until
+/// everything is to end now.
+fn tidy_up(
+    care: &Supervisor,
+    running: &Running,
+    Interruption { signal, limit, say }: Interruption,
+    news: &mpsc::Receiver<RunNews>,
+) {
+    let since = Instant::now();
+    care.signal_group(running, signal);
+    let mut say = Some(say);
+    while care.handles(running, signal) && limit.is_none_or(|limit| since.elapsed() < limit) {
+        if since.elapsed() >= UNSAID
+            && let Some(say) = say.take()
+        {
+            say(match limit {
+                None => "it still tidies up; another Ctrl-C ends it at once".to_owned(),
+                Some(limit) => {
+                    format!("it still tidies up, and is ended after {} s", limit.as_secs())
+                }
+            });
+        }
+        match news.recv_timeout(TIDYING_LOOK) {
+            Ok(RunNews::Stop | RunNews::Interrupt(_)) | Err(RecvTimeoutError::Disconnected) => {
+                return;
+            }
+            Ok(RunNews::Ended(_)) | Err(RecvTimeoutError::Timeout) => {}
+        }
+    }
 }

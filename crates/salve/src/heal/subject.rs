@@ -85,8 +85,8 @@ pub trait Subjects {
     /// Takes one piece of news out of the subjects' own queue.
     fn hear(&mut self, context: &mut SubjectContext<'_, '_>) -> Result<(), StoreError>;
 
-    /// Ends what runs, because the user wants everything to end.
-    fn stop(&mut self, context: &mut SubjectContext<'_, '_>);
+    /// Ends what runs, because the user wants everything to end, by this signal.
+    fn stop(&mut self, signal: i32, context: &mut SubjectContext<'_, '_>);
 
     /// Tells whether nothing of the subjects runs.
     fn is_idle(&self) -> bool;

@@ -115,6 +115,24 @@ pub(super) fn end(shared: &ChildrenShare, life: &ProcessLife, grace: Duration) -
     report
 }
 
+/// Sends a signal to the main process's group, as a terminal does.
+pub(super) fn signal_group(shared: &ChildrenShare, life: &ProcessLife, signal: Signal) {
+    // Until it is reaped, which takes this lock, the group's number is nobody else's.
+    let table = lock(&shared.table);
+    if table.alive.contains_key(&life.process.pid) {
+        // All of it may have ended just now.
+        let _ = rustix::process::kill_process_group(life.pid, signal);
+    }
+}
+
+/// Returns whether a group still handles a signal that was sent to it: its main process lives, or
+/// one that outlived it and catches the signal.
+pub(super) fn handles(shared: &ChildrenShare, life: &ProcessLife, signal: Signal) -> bool {
+    let main = life.process.pid;
+    let is_handling = |stat: &Stat| stat.group == main && tree::catches(stat.pid, signal);
+    lock(&life.ended).is_none() || members(shared, life).iter().any(is_handling)
+}
+
 /// Asks everyone to end and waits for it; those who come later are asked when they are orphans.
 fn ask(shared: &ChildrenShare, life: &ProcessLife, deadline: Instant, report: &mut EndReport) {
     let mut asked: Vec<Stat> = Vec::new();

@@ -20,6 +20,14 @@ pub(super) fn waits_for_input(pid: u32, terminal: &Path) -> bool {
     }) || watched(pid).any(is_terminal)
 }
 
+/// Returns whether Ctrl-C in a terminal reaches this process.
+pub(crate) fn hears_ctrl_c() -> bool {
+    use rustix::process::getpgrp;
+    let terminal = fs::File::open("/dev/tty");
+    let group = terminal.ok().and_then(|terminal| rustix::termios::tcgetpgrp(terminal).ok());
+    group == Some(getpgrp())
+}
+
 /// Returns whether a process of a server stands still for somebody: a debugger traces it, or it waits
 /// for what is typed for the server, as at a debugger's prompt.
 ///

@@ -32,7 +32,7 @@ pub use capture::{
 };
 pub(crate) use command::{Bounded, CommandBounds, run_bounded};
 pub use command::{CommandEnd, run_command};
-pub(crate) use keyboard::is_debugged;
+pub(crate) use keyboard::{hears_ctrl_c, is_debugged};
 pub(crate) use launch::ProcessInput;
 pub use launch::{SpawnError, Spec, Terminal};
 pub use machine::{asking_command, find_program, machine_program, program_outside};

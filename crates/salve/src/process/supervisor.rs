@@ -255,6 +255,20 @@ impl Supervisor {
         family::end(&self.shared, &running.life, grace)
     }
 
+    /// Sends a signal to a process and to those of its group, as a terminal does.
+    pub fn signal_group(&self, running: &Running, number: i32) {
+        if let Some(signal) = Signal::from_named_raw(number) {
+            family::signal_group(&self.shared, &running.life, signal);
+        }
+    }
+
+    /// Returns whether a process lives that was sent a signal with its group, or whether one of the
+    /// group outlived it that catches the signal.
+    pub fn handles(&self, running: &Running, number: i32) -> bool {
+        Signal::from_named_raw(number)
+            .is_some_and(|signal| family::handles(&self.shared, &running.life, signal))
+    }
+
     /// Returns the pids of all that lives of each of these servers, from one look at the system.
     pub fn families(&self, servers: &[Running]) -> Vec<Vec<u32>> {
         let Some(sight) = family::Sight::take() else { return vec![Vec::new(); servers.len()] };

@@ -9,6 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use rustix::process::Signal;
 use salve_core::event::Process;
 use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
@@ -80,6 +81,14 @@ pub fn is_fed(pid: u32) -> bool {
     ["pipe:", "socket:"]
         .iter()
         .any(|kind| input.as_os_str().as_bytes().starts_with(kind.as_bytes()))
+}
+
+/// Returns whether a process has a way of its own to answer a signal.
+pub(super) fn catches(pid: u32, signal: Signal) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
+    mask.is_some_and(|mask| mask & (1 << (signal.as_raw() - 1)) != 0)
 }
 
 /// Returns every process of the system.

@@ -31,10 +31,11 @@ fn a_full_disk_stops_a_heal_and_the_next_run_ends_it_once_there_is_room() {
         "if [ ! -e ../once ]; then touch ../once; while [ ! -e ../full ]; do sleep 0.02; done; fi; \
          printf 5 > sum.txt",
     );
+    // Whatever comes first ends the wait: nothing of the script outlives it.
     let script = "mount -t tmpfs -o size=700k none .salve; \
-                  (while [ ! -e ../once ]; do sleep 0.02; done; \
+                  (while [ ! -e ../once ] && [ ! -e ../ended ]; do sleep 0.02; done; \
                    head -c 9M /dev/zero > .salve/filler || true; touch ../full) & \
-                  \"$@\" || echo \"ended with $?\"; cat notes.txt draft.txt; \
+                  \"$@\" || echo \"ended with $?\"; touch ../ended; cat notes.txt draft.txt; \
                   rm .salve/filler; exec \"$@\"";
     let Some(visit) = with_small_disk(&ward, script) else { return };
     let full = ["cannot use the project's store", "free some disk space", "ended with 1"];

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex};
 use pty_process::blocking::Pty;
 
 use crate::bench::signal;
-use crate::support::{Project, dev, wait_for};
+use crate::support::{Project, dev, is_alive, wait_for};
 
 /// `salve dev` in a terminal of its own.
 struct Terminal {
@@ -218,5 +218,31 @@ fn a_story_fits_the_window_in_which_it_is_told() {
         let is_long = |line: &str| line.chars().count() > 60 && !line.trim().contains("://");
         let long: Vec<&str> = screen.lines().filter(|line| is_long(line)).collect();
         assert!(long.is_empty(), "{told}: {long:?}");
+    }
+}
+
+#[test]
+fn a_check_tidies_up_after_ctrl_c_until_another_one_ends_it() {
+    for is_pressed_again in [false, true] {
+        let project = Project::new();
+        let tidy = "tidy() { echo INT >> heard; while [ ! -e go ]; do sleep 0.05; done; \
+                    touch cleaned; exit 130; }\ntrap tidy INT\n\
+                    echo $$ > pids; while :; do sleep 0.05; done\n";
+        project.write("check.sh", tidy);
+        let mut terminal = Terminal::of(project.command(&["heal", "--", "sh", "check.sh"]));
+        wait_for("a check", || !pids(&project).is_empty());
+        terminal.press("\x03");
+        terminal.until("still tidies up");
+        assert!(is_alive(pids(&project)[0]));
+        if is_pressed_again {
+            terminal.press("\x03");
+        } else {
+            project.write("go", "");
+        }
+        wait_for("its end", || terminal.salve.try_wait().unwrap().is_some());
+        assert_eq!(terminal.salve.wait().unwrap().code(), Some(130));
+        assert_eq!(project.dir().join("cleaned").exists(), !is_pressed_again);
+        assert_eq!(std::fs::read_to_string(project.dir().join("heard")).unwrap(), "INT\n");
+        assert!(!is_alive(pids(&project)[0]));
     }
 }

@@ -28,6 +28,7 @@ mod heal;
 mod heal_breakers;
 mod heal_control;
 mod heal_faults;
+mod heal_interrupted;
 mod heal_killed;
 mod heal_proof;
 mod heal_records;

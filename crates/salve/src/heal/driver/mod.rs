@@ -114,6 +114,8 @@ impl Driver<'_, '_> {
     fn tend(&mut self) -> Result<Option<Instant>, StoreError> {
         loop {
             let mut due: Vec<Instant> = self.stopping.iter().map(|end| end.deadline).collect();
+            // After it, only a subject that tidies up is waited for, and that tells when it has ended.
+            due.retain(|deadline| *deadline > Instant::now());
             for at in 0..self.table.cases.len() {
                 if !self.table.is_ending {
                     loop {
@@ -239,7 +241,7 @@ impl Driver<'_, '_> {
             case.work.agents.stop();
         }
         let (subjects, mut context) = self.table.split();
-        subjects.stop(&mut context);
+        subjects.stop(signal, &mut context);
     }
 
     /// Returns how it ended, if it has and nothing of it is left.

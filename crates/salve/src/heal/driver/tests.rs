@@ -148,7 +148,7 @@ impl Subjects for Scripted {
         Ok(())
     }
 
-    fn stop(&mut self, _: &mut SubjectContext<'_, '_>) {}
+    fn stop(&mut self, _: i32, _: &mut SubjectContext<'_, '_>) {}
 
     fn is_idle(&self) -> bool {
         true

@@ -397,8 +397,8 @@ impl Subjects for CheckSubject<'_> {
         Ok(())
     }
 
-    fn stop(&mut self, _: &mut SubjectContext<'_, '_>) {
-        self.check.end();
+    fn stop(&mut self, signal: i32, context: &mut SubjectContext<'_, '_>) {
+        self.check.end(signal, context.base);
     }
 
     fn is_idle(&self) -> bool {

@@ -368,7 +368,7 @@ impl Subjects for StepSubject<'_, '_, '_> {
         Ok(())
     }
 
-    fn stop(&mut self, _: &mut SubjectContext<'_, '_>) {
+    fn stop(&mut self, _: i32, _: &mut SubjectContext<'_, '_>) {
         self.is_over = true;
     }
 

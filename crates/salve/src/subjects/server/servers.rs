@@ -469,7 +469,7 @@ impl Subjects for Servers {
         }
     }
 
-    fn stop(&mut self, context: &mut SubjectContext<'_, '_>) {
+    fn stop(&mut self, _: i32, context: &mut SubjectContext<'_, '_>) {
         self.is_ending = true;
         for at in 0..self.all.len() {
             match &mut self.all[at].state {

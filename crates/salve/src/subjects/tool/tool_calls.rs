@@ -597,7 +597,7 @@ impl Subjects for ToolCalls {
         Ok(())
     }
 
-    fn stop(&mut self, _: &mut SubjectContext<'_, '_>) {}
+    fn stop(&mut self, _: i32, _: &mut SubjectContext<'_, '_>) {}
 
     fn is_idle(&self) -> bool {
         self.threads == 0

@@ -239,8 +239,8 @@ impl Subjects for ToolRepair<'_> {
         Ok(())
     }
 
-    fn stop(&mut self, _: &mut SubjectContext<'_, '_>) {
-        self.call.end();
+    fn stop(&mut self, signal: i32, context: &mut SubjectContext<'_, '_>) {
+        self.call.end(signal, context.base);
     }
 
     fn is_idle(&self) -> bool {

@@ -207,8 +207,11 @@ fn kept_flags(flags: StatVfsMountFlags) -> MsFlags {
 /// has to be copied then, since its change would be told by nobody.
 pub(super) fn derived_below(root: &Path) -> Option<BTreeSet<PathBuf>> {
     let points = mount_points().ok()?;
-    let inner: BTreeSet<PathBuf> =
-        points.into_iter().filter(|point| point != root && point.starts_with(root)).collect();
+    // Salve's own directory is in no layer, on whichever disk it lies.
+    let own = root.join(".salve");
+    let is_inner =
+        |point: &PathBuf| point != root && point.starts_with(root) && !point.starts_with(&own);
+    let inner: BTreeSet<PathBuf> = points.into_iter().filter(is_inner).collect();
     let is_derived = |point: &PathBuf| point.strip_prefix(root).is_ok_and(is_always_derived);
     inner.iter().all(is_derived).then_some(inner)
 }

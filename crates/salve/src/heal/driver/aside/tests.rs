@@ -141,7 +141,7 @@ impl Subjects for ManyFailing {
         Ok(())
     }
 
-    fn stop(&mut self, _: &mut SubjectContext<'_, '_>) {}
+    fn stop(&mut self, _: i32, _: &mut SubjectContext<'_, '_>) {}
 
     fn is_idle(&self) -> bool {
         true

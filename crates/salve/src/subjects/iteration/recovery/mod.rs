@@ -429,8 +429,8 @@ impl Subjects for RecoverySubject<'_> {
         }
     }
 
-    fn stop(&mut self, _: &mut SubjectContext<'_, '_>) {
-        self.tests.end();
+    fn stop(&mut self, signal: i32, context: &mut SubjectContext<'_, '_>) {
+        self.tests.end(signal, context.base);
     }
 
     fn is_idle(&self) -> bool {

@@ -1,0 +1,64 @@
+//! A check that runs when Salve is ended gets the signal, as it would without Salve.
+
+use std::fs::{File, read_to_string};
+use std::process::{Child, Stdio};
+
+use crate::bench::signal;
+use crate::support::{Project, is_alive, wait_for};
+
+/// Starts `salve heal -- sh check.sh` without a terminal, and returns it when the check runs.
+fn start(project: &Project, command: &[&str]) -> Child {
+    let said = File::create(project.home().join("said.log")).unwrap();
+    let mut salve = project.command(&[&["heal", "--"], command].concat());
+    let salve = salve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap();
+    wait_for("a check", || project.dir().join("up").exists());
+    salve
+}
+
+/// Says which signals it got; tidies up for longer than Salve waits for what it ends itself.
+const TIDIES: &str = "tidy() { echo $1 >> heard; sleep 3; touch cleaned; exit 7; }\n\
+    trap 'tidy INT' INT; trap 'tidy TERM' TERM; trap 'tidy HUP' HUP; trap 'tidy QUIT' QUIT\n\
+    touch up; while :; do sleep 0.05; done\n";
+
+#[test]
+fn a_check_gets_the_signal_that_ends_salve_once_and_tidies_up() {
+    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129), ("QUIT", 131)] {
+        let project = Project::new();
+        project.write("check.sh", TIDIES);
+        let mut salve = start(&project, &["sh", "check.sh"]);
+        signal(name, salve.id());
+        assert_eq!(salve.wait().unwrap().code(), Some(code), "{name}");
+        assert!(project.dir().join("cleaned").exists(), "{name}");
+        assert_eq!(read_to_string(project.dir().join("heard")).unwrap(), format!("{name}\n"));
+        let said = read_to_string(project.home().join("said.log")).unwrap();
+        assert_eq!(said.matches("still tidies up").count(), 1, "{said}");
+    }
+}
+
+/// Ends at once by Ctrl-C, unlike what it has started.
+const STARTER: &str = "import signal, subprocess\n\
+    signal.signal(signal.SIGINT, signal.SIG_DFL)\n\
+    subprocess.Popen(['sh', 'tidies.sh']).wait()\n";
+
+#[test]
+fn what_a_check_started_may_tidy_up_although_the_check_has_ended() {
+    let project = Project::new();
+    project.write("tidies.sh", TIDIES);
+    project.write("check.py", STARTER);
+    let mut salve = start(&project, &["python3", "check.py"]);
+    signal("INT", salve.id());
+    assert_eq!(salve.wait().unwrap().code(), Some(130));
+    assert!(project.dir().join("cleaned").exists());
+    assert_eq!(read_to_string(project.dir().join("heard")).unwrap(), "INT\n");
+}
+
+#[test]
+fn a_check_that_never_ends_by_a_signal_is_ended_where_nobody_can_send_another() {
+    let project = Project::new();
+    project.write("check.sh", "trap '' INT TERM; echo $$ > pid; touch up; exec sleep 300\n");
+    let mut salve = start(&project, &["sh", "check.sh"]);
+    signal("INT", salve.id());
+    assert_eq!(salve.wait().unwrap().code(), Some(130));
+    let pid = read_to_string(project.dir().join("pid")).unwrap();
+    assert!(!is_alive(pid.trim().parse().unwrap()));
+}
