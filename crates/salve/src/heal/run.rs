@@ -240,26 +240,7 @@ fn run(
         Ok(running) => running,
         Err(error) => return not_run(&error),
     };
-    let mut sense = WatchSense::new(errand, &running);
-    let end = loop {
-        let left = errand.limit.saturating_sub(since.elapsed());
-        match news.recv_timeout(left.min(BETWEEN_LOOKS)) {
-            Ok(RunNews::Ended(ended)) => break RunEndKind::Ended(ended),
-            Ok(RunNews::Stop) | Err(RecvTimeoutError::Disconnected) => break RunEndKind::Stopped,
-            Ok(RunNews::Interrupt(interruption)) => {
-                tidy_up(care, &running, interruption, news);
-                break RunEndKind::Stopped;
-            }
-            Err(RecvTimeoutError::Timeout) if since.elapsed() >= errand.limit => {
-                break RunEndKind::TimedOut;
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                if sense.watches(care, &running, &spec.output) {
-                    break RunEndKind::Watches;
-                }
-            }
-        }
-    };
+    let end = wait_for_end(care, errand, &running, &spec.output, news);
     let took = since.elapsed();
     let (grace, left) = match end {
         RunEndKind::Ended(_) => (Duration::ZERO, care.orphans(&running, MOMENT).len()),
@@ -278,6 +259,37 @@ fn run(
         RunEndKind::Stopped | RunEndKind::TimedOut | RunEndKind::Watches => ProcessExit::TimedOut,
     };
     CommandRunEnd { exit, took, output: spec.output.tail(), stopped, watches, left }
+}
+
+/// Waits until a command ends, has to be ended, or turns out to watch for edits.
+fn wait_for_end(
+    care: &Supervisor,
+    errand: &CommandRun,
+    running: &Running,
+    output: &Capture,
+    news: &mpsc::Receiver<RunNews>,
+) -> RunEndKind {
+    let since = Instant::now();
+    let mut sense = WatchSense::new(errand, running);
+    loop {
+        let left = errand.limit.saturating_sub(since.elapsed());
+        match news.recv_timeout(left.min(BETWEEN_LOOKS)) {
+            Ok(RunNews::Ended(ended)) => break RunEndKind::Ended(ended),
+            Ok(RunNews::Stop) | Err(RecvTimeoutError::Disconnected) => break RunEndKind::Stopped,
+            Ok(RunNews::Interrupt(interruption)) => {
+                tidy_up(care, running, interruption, news);
+                break RunEndKind::Stopped;
+            }
+            Err(RecvTimeoutError::Timeout) if since.elapsed() >= errand.limit => {
+                break RunEndKind::TimedOut;
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                if sense.watches(care, running, output) {
+                    break RunEndKind::Watches;
+                }
+            }
+        }
+    }
 }
 
 /// Hands a signal on and waits until it has been handled, for as long as that may take, or until
