@@ -307,8 +307,15 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let project = Project::at(dir.path()).unwrap();
         let me = process::this(&crate::scrub::scrubber());
-        let take =
-            |run| RunLock::take_for(&project, RunRight::Checks, &me, Uuid::from_u128(run)).unwrap();
+        // A child that another test starts in this very moment holds the lock until it is a program.
+        let take = |run| {
+            loop {
+                match RunLock::take_for(&project, RunRight::Checks, &me, Uuid::from_u128(run)) {
+                    Err(NotGiven::Held { .. }) => std::thread::yield_now(),
+                    taken => break taken.unwrap(),
+                }
+            }
+        };
         drop(take(1));
         let second = take(2);
         assert_eq!(second.run_before(), Some(Uuid::from_u128(1)));
