@@ -134,7 +134,7 @@ async fn report(
     let DevPage { handle, server, .. } = page;
     let kept = handle.ask(move |reader| {
         let failure = report.into_failure(&server, reader.scrubber());
-        reader.keep_page_failure(failure)
+        reader.servers().keep_page_failure(failure)
     });
     kept.await??;
     Ok(StatusCode::NO_CONTENT)
@@ -157,7 +157,7 @@ impl DevPage {
             _ => String::new(),
         };
         for handle in &*state.projects {
-            let servers = handle.ask(super::views::ProjectReader::servers).await??;
+            let servers = handle.ask(|reader| reader.servers().list()).await??;
             let mut addresses =
                 servers.iter().filter_map(|server| Some((server, server.url.as_deref()?)));
             if let Some((server, _)) = addresses.find(|(_, url)| is_page_of(&origin, url)) {
@@ -236,8 +236,8 @@ impl DevPageEars {
             self.changes.mark_unchanged();
             let after = self.heard_to;
             let read = self.page.handle.ask(move |reader| {
-                let (notices, read_to) = reader.notices_after(after)?;
-                Ok::<_, ViewError>((notices, read_to, reader.repair_status()?))
+                let (notices, read_to) = reader.notices().after(after)?;
+                Ok::<_, ViewError>((notices, read_to, reader.servers().repair_status()?))
             });
             if let Ok(Ok((notices, read_to, repairs))) = read.await {
                 let events = self.events(&notices, read_to, repairs);

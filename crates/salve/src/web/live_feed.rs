@@ -181,7 +181,8 @@ impl LiveFeed {
     ) -> Result<FeedMoment, ViewError> {
         let made_at = Instant::now();
         self.notices.catch_up(reader)?;
-        let (waiting, repairs) = (reader.waiting()?, reader.repair_status()?.into());
+        let (waiting, repairs) =
+            (reader.needs().count()?, reader.servers().repair_status()?.into());
         let cost = made_at.elapsed();
         Ok(FeedMoment { made_at, seq, cost, waiting, repairs, sections: Vec::new() })
     }
@@ -232,7 +233,7 @@ impl NoticeFeed {
             }
         };
         while read.to < last {
-            let (said, to) = reader.notices_after(read.to)?;
+            let (said, to) = reader.notices().after(read.to)?;
             if to == read.to {
                 break;
             }
@@ -262,7 +263,7 @@ impl NoticeFeed {
                 Ok((self.lines[begin..].to_vec(), read.to.max(after)))
             }
             // It was away for long.
-            Some(_) | None => reader.notices_after(after),
+            Some(_) | None => reader.notices().after(after),
         }
     }
 }

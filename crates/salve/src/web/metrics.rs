@@ -35,7 +35,7 @@ pub(super) async fn metrics(
 }
 
 fn numbers(reader: &mut ProjectReader) -> Result<ProjectNumbers, ViewError> {
-    let needs_you = reader.waiting()? as u64;
+    let needs_you = reader.needs().count()? as u64;
     let entries = reader.last_seq()?;
     let statistics = Statistics::of(reader.index()?, Timestamp::MIN, &TimeZone::UTC);
     Ok(ProjectNumbers { entries, needs_you, statistics })

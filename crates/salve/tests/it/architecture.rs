@@ -151,13 +151,35 @@ fn is_of_tests(path: &Path) -> bool {
     name.ends_with("tests") || ["testing", "in_memory", "contract"].contains(&name.as_ref())
 }
 
-/// Returns the word behind a prefix at the beginning of a line, visibility and the like left out.
+/// Returns the word behind one of these kinds at the beginning of a line, visibility and the like
+/// left out.
 fn defined<'l>(line: &'l str, kinds: &[&str]) -> Option<&'l str> {
+    let line = match line.strip_prefix("pub") {
+        // `pub(in crate::web)` is as visible as that says, and no word of the definition.
+        Some(rest) => {
+            rest.strip_prefix('(').map_or(Some(rest), |rest| Some(rest.split_once(')')?.1))?
+        }
+        None => line,
+    };
     let mut words = line.split([' ', '(', '<', ':', '{', ';']).filter(|word| !word.is_empty());
-    let skipped =
-        |word: &&str| ["pub", "crate)", "super)", "in", "async", "const", "unsafe"].contains(word);
-    let kind = words.find(|word| !skipped(word) && !word.starts_with("crate::"))?;
+    let kind = words.find(|word| !["async", "const", "unsafe"].contains(word))?;
     kinds.contains(&kind).then(|| words.next()).flatten()
+}
+
+#[test]
+fn what_a_line_defines_is_seen_whoever_may_see_it() {
+    for (line, want) in [
+        ("fn plain(&self) {", Some("plain")),
+        ("pub fn open<T>(of: T) {", Some("open")),
+        ("pub(crate) async fn near() {", Some("near")),
+        ("pub(super) const fn above(self) {", Some("above")),
+        ("pub(in crate::web) fn within(&mut self) {", Some("within")),
+        ("pub(in crate::web) struct Other {", None),
+        ("const PUBLIC: u8 = 1;", None),
+        ("let public = fn_of(1);", None),
+    ] {
+        assert_eq!(defined(line, &["fn"]), want, "{line}");
+    }
 }
 
 /// A type with more methods than this, about forty, has more than one responsibility.

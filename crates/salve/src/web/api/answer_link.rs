@@ -68,7 +68,7 @@ pub(super) async fn show(
     let (grant, expires) = state.access.file().answer_grant(&code)?.ok_or_else(no_such_code)?;
     let handle = state.project_of(&grant)?;
     let card = handle.ask(move |reader| -> Result<String, HttpProblem> {
-        let details = reader.incident(&grant.incident.to_string())?;
+        let details = reader.incidents().details(&grant.incident.to_string())?;
         let is_asked = |ask: &salve_core::repair::OpenQuestion| {
             ask.number == grant.question && ask.digest == grant.digest
         };

@@ -18,7 +18,7 @@ use crate::web::decide::decide;
 use crate::web::pages::{ExportedIncident, export_page, what_if_answer};
 use crate::web::problem::HttpProblem;
 use crate::web::project_handle::ProjectHandle;
-use crate::web::views::{ProjectReader, ViewError, WhatIfAnswer, WhatIfRequest};
+use crate::web::views::{ProjectReader, ViewError, WhatIfAnswer, WhatIfRequest, replay_incident};
 use crate::workspace::Again;
 
 /// The longest remark that is kept.
@@ -28,7 +28,7 @@ pub(super) async fn incidents(
     ProjectView { project, query, headers }: ProjectView,
 ) -> Result<Response, HttpProblem> {
     let wanted = query.incidents();
-    let page = project.ask(move |reader| reader.incidents(&wanted)).await??;
+    let page = project.ask(move |reader| reader.incidents().page(&wanted)).await??;
     json(&headers, &page)
 }
 
@@ -36,7 +36,7 @@ pub(super) async fn incident(
     Path(id): Path<String>,
     ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let details = project.ask(move |reader| reader.incident(&id)).await??;
+    let details = project.ask(move |reader| reader.incidents().details(&id)).await??;
     json(&headers, &details)
 }
 
@@ -44,7 +44,7 @@ pub(super) async fn evidence(
     Path(id): Path<String>,
     ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let evidence = project.ask(move |reader| reader.evidence(&id)).await??;
+    let evidence = project.ask(move |reader| reader.incident_files().evidence(&id)).await??;
     json(&headers, &evidence.ok_or_else(|| HttpProblem::missing("no evidence is kept"))?)
 }
 
@@ -52,7 +52,7 @@ pub(super) async fn transcript(
     Path(id): Path<String>,
     ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let transcript = project.ask(move |reader| reader.transcript(&id)).await??;
+    let transcript = project.ask(move |reader| reader.incident_files().transcript(&id)).await??;
     let missing = || HttpProblem::missing("no agent of Salve's worked on it, or nothing is kept");
     json(&headers, &transcript.ok_or_else(missing)?)
 }
@@ -62,19 +62,20 @@ pub(super) async fn diff(
     ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
     let diffs = project.ask(move |reader| -> Result<_, ViewError> {
-        let id = reader.incident(&id)?.story.repair.repair_id;
-        reader.diffs(id)
+        let id = reader.incidents().details(&id)?.story.repair.repair_id;
+        reader.incident_files().diffs(id)
     });
     json(&headers, &diffs.await??)
 }
 
 async fn exported(project: &ProjectHandle, id: String) -> Result<ExportedIncident, HttpProblem> {
     let export = move |reader: &mut ProjectReader| -> Result<ExportedIncident, ViewError> {
-        let incident = reader.incident(&id)?;
-        let evidence = reader.evidence(&id)?;
-        let transcript = reader.transcript(&id)?;
+        let incident = reader.incidents().details(&id)?;
+        let evidence = reader.incident_files().evidence(&id)?;
+        let transcript = reader.incident_files().transcript(&id)?;
         // Snapshots that cannot be read cost the changes, not the story.
-        let diffs = reader.diffs(incident.story.repair.repair_id).unwrap_or_default();
+        let diffs =
+            reader.incident_files().diffs(incident.story.repair.repair_id).unwrap_or_default();
         Ok(ExportedIncident {
             version: 1,
             exported_at: Timestamp::now(),
@@ -108,7 +109,7 @@ async fn replayed(
     body: &Bytes,
 ) -> Result<WhatIfAnswer, HttpProblem> {
     let request: WhatIfRequest = parse(body)?;
-    Ok(project.ask(move |reader| reader.what_if(&id, &request)).await??)
+    Ok(project.ask(move |reader| replay_incident(reader, &id, &request)).await??)
 }
 
 pub(super) async fn what_if(
@@ -188,7 +189,7 @@ pub(super) async fn write_decision(
     let decided = handle.ask(move |reader| -> Result<Decided, HttpProblem> {
         let decision = decision(reader.scrubber())?;
         let said = decision_words(&decision);
-        let id = reader.incident_view(&given)?.id();
+        let id = reader.incidents().view(&given)?.id();
         Ok(Decided::about(decide(reader, id, &person, decision)?, said))
     });
     written(&decided.await??)
@@ -327,7 +328,7 @@ pub(super) async fn undo(
     let changed_since = if overwrite { Again::Overwrite } else { Again::Refuse };
     let request = UndoRequest { attempt, changed_since, direction };
     let restored = project.ask(move |reader| -> Result<_, HttpProblem> {
-        let id = reader.incident_view(&id)?.id();
+        let id = reader.incidents().view(&id)?.id();
         let scrubber = reader.scrubber().clone();
         let missing = || HttpProblem::missing("there is no journal");
         let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;

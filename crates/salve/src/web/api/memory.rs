@@ -26,7 +26,7 @@ pub(super) async fn memory(
     ProjectView { project, query, headers }: ProjectView,
 ) -> Result<Response, HttpProblem> {
     let wanted = query.memory();
-    let view = project.ask(move |reader| reader.memory_view(&wanted)).await??;
+    let view = project.ask(move |reader| reader.memory().view(&wanted)).await??;
     json(&headers, &view)
 }
 
@@ -54,7 +54,7 @@ pub(super) async fn check(
     body: Bytes,
 ) -> Result<Response, HttpProblem> {
     let text = MemoryCheckRequest::text(&body)?;
-    written(&project.ask(move |reader| reader.memory_answer(&text)).await??)
+    written(&project.ask(move |reader| reader.memory().answer(&text)).await??)
 }
 
 /// Answers the same as HTML, for the page.
@@ -63,7 +63,7 @@ pub(super) async fn check_fragment(
     body: Bytes,
 ) -> Result<Response, HttpProblem> {
     let text = MemoryCheckRequest::text(&body)?;
-    let answer = project.ask(move |reader| reader.memory_answer(&text)).await??;
+    let answer = project.ask(move |reader| reader.memory().answer(&text)).await??;
     Ok(html_answer(memory_answer(&answer).into_string()))
 }
 
@@ -193,7 +193,7 @@ fn known(reader: &mut ProjectReader, signature: Signature) -> Result<Knowledge, 
 
 /// Writes the shared files again after a change.
 fn sync(reader: &mut ProjectReader) -> Result<(), HttpProblem> {
-    let config = reader.config()?;
+    let config = reader.settings().config()?;
     let scrubber = reader.scrubber().clone();
     let store = reader.store().map_err(ViewError::from)?.ok_or_else(unknown)?;
     match Learned::new(store, &scrubber, config.fingerprint_rules()).sync() {

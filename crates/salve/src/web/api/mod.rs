@@ -34,7 +34,7 @@ use super::access::Visitor;
 use super::decide::{DecideError, WrittenDecision};
 use super::problem::HttpProblem;
 use super::project_handle::ProjectHandle;
-use super::views::{ProjectReader, ViewError};
+use super::views::{ProjectOverview, ViewError};
 use super::{AppState, openapi, security};
 use crate::page_access::AccessError;
 use crate::reading::IncidentNotFound;
@@ -243,6 +243,6 @@ async fn projects(
 async fn status(
     ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    let overview = project.ask(ProjectReader::overview).await??;
+    let overview = project.ask(ProjectOverview::read).await??;
     json(&headers, &overview)
 }

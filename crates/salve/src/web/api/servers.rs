@@ -16,7 +16,7 @@ pub(super) async fn logs(
     ProjectView { project, query, headers }: ProjectView,
 ) -> Result<Response, HttpProblem> {
     let wanted = query.log();
-    json(&headers, &project.ask(move |reader| reader.log_view(&wanted)).await??)
+    json(&headers, &project.ask(move |reader| reader.logs().view(&wanted)).await??)
 }
 
 pub(super) async fn server_log(
@@ -25,8 +25,8 @@ pub(super) async fn server_log(
 ) -> Result<Response, HttpProblem> {
     let log = project.ask(move |reader| -> Result<_, ViewError> {
         // Only the log of a server that the journal knows: a name is not a path.
-        let is_known = reader.servers()?.iter().any(|server| server.server == name);
-        if is_known { reader.server_log(&name) } else { Ok(None) }
+        let is_known = reader.servers().list()?.iter().any(|server| server.server == name);
+        if is_known { reader.logs().of_server(&name) } else { Ok(None) }
     });
     json(&headers, &log.await??.ok_or_else(|| HttpProblem::missing("no log is kept"))?)
 }

@@ -18,7 +18,7 @@ use crate::web::views::{ProjectReader, ViewError};
 pub(super) async fn settings(
     ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    json(&headers, &project.ask(ProjectReader::settings_view).await??)
+    json(&headers, &project.ask(|reader| reader.settings().view()).await??)
 }
 
 /// Which change of the settings is accepted.
@@ -35,7 +35,7 @@ pub(super) async fn accept(
     let AcceptRequest { digest } = parse(&body)?;
     let digest: Digest = serde_json::from_value(serde_json::Value::String(digest))
         .map_err(|_| HttpProblem::bad_request("the digest is not one"))?;
-    let changes = project.ask(move |reader| reader.accept_settings(digest, person)).await??;
+    let changes = project.ask(move |reader| reader.settings().accept(digest, person)).await??;
     let said = "Accepted: it holds from the next safe point on.";
     written(&serde_json::json!({ "ok": true, "said": said, "changes": changes }))
 }
@@ -79,7 +79,7 @@ fn say_about_rule(
     by: Actor,
 ) -> Result<u64, HttpProblem> {
     let missing = || HttpProblem::missing("there is no such rule").next("GET /api/settings");
-    let terms = EarningTerms::from(&reader.config()?.settings.earned);
+    let terms = EarningTerms::from(&reader.settings().config()?.settings.earned);
     let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;
     let earned = earned::load(store.journal()).map_err(ViewError::from)?;
     let rule = earned.rules().find(|one| one.key.to_string() == rule).ok_or_else(missing)?;
@@ -109,7 +109,7 @@ pub(super) async fn test_notices(
 ) -> Result<Response, HttpProblem> {
     let NoticeTestRequest {} = parse(&body)?;
     let plan = move |reader: &mut ProjectReader| -> Result<_, ViewError> {
-        Ok((NoticePlan::new(&reader.config()?.settings), reader.project().clone()))
+        Ok((NoticePlan::new(&reader.settings().config()?.settings), reader.project().clone()))
     };
     let (plan, project) = project.ask(plan).await??;
     // A target may take its time; the project's thread must not wait for it.

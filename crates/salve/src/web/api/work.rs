@@ -19,7 +19,7 @@ use crate::web::views::{ProjectReader, ViewError};
 pub(super) async fn work(
     ProjectView { project, headers, .. }: ProjectView,
 ) -> Result<Response, HttpProblem> {
-    json(&headers, &project.ask(ProjectReader::work_view).await??)
+    json(&headers, &project.ask(|reader| reader.work().view()).await??)
 }
 
 /// What a run of a job is ordered to do.
@@ -88,14 +88,14 @@ pub(super) async fn control(
     let request: ControlRequest = parse(&body)?;
     let order = move |reader: &mut ProjectReader| -> Result<_, HttpProblem> {
         let missing = || HttpProblem::missing("there is no such run").next("GET /api/work");
-        let of = reader.job(&run)?.ok_or_else(missing)?;
+        let of = reader.work().job(&run)?.ok_or_else(missing)?;
         let order = request.order(&of)?;
         let store = reader.store().map_err(ViewError::from)?.ok_or_else(missing)?;
         order_job(store, &of, order, person).map_err(|error| match error {
             JobOrderError::Store(error) => ViewError::from(error).into(),
             error @ JobOrderError::NotTaken { .. } => HttpProblem::conflict(error.to_string()),
         })?;
-        Ok(job_state(&reader.job(&of.id().to_string())?.ok_or_else(missing)?))
+        Ok(job_state(&reader.work().job(&of.id().to_string())?.ok_or_else(missing)?))
     };
     written(&project.ask(order).await??)
 }
@@ -139,7 +139,7 @@ pub(super) async fn order_loop(
     };
     let give = move |reader: &mut ProjectReader| -> Result<Decided, HttpProblem> {
         let missing = || HttpProblem::missing("there is no such loop").next("GET /api/work");
-        let of = reader.loop_named(&name)?.ok_or_else(missing)?;
+        let of = reader.work().loop_named(&name)?.ok_or_else(missing)?;
         let scrubber = reader.scrubber().clone();
         let driver = of.stamps().driver();
         let is_heard = driver.is_some_and(|driver| !process::is_gone(driver, &scrubber));

@@ -26,8 +26,8 @@ pub(super) use memory::memory_answer;
 pub(super) use what_if::what_if_answer;
 
 use super::views::{
-    DayRange, IncidentQuery, LogLines, LogQuery, MemoryOwner, MemoryQuery, ProjectReader,
-    StateFilter, ViewError,
+    DayRange, IncidentQuery, LogLines, LogQuery, MemoryOwner, MemoryQuery, ProjectOverview,
+    ProjectReader, StateFilter, ViewError,
 };
 
 /// How many incidents one page lists.
@@ -98,22 +98,25 @@ impl PageView {
     /// Returns the section as HTML.
     pub(super) fn render(&self, reader: &mut ProjectReader) -> Result<Markup, ViewError> {
         Ok(match self {
-            Self::Now => now::page(&reader.overview()?),
-            Self::NeedsYou => needs_you::page(&reader.person_needs()?),
-            Self::Incidents(query) => incidents::page(query, &reader.incidents(query)?),
+            Self::Now => now::page(&ProjectOverview::read(reader)?),
+            Self::NeedsYou => needs_you::page(&reader.needs().all()?),
+            Self::Incidents(query) => incidents::page(query, &reader.incidents().page(query)?),
             Self::Incident(id) => {
-                let details = reader.incident(id)?;
-                let evidence = reader.evidence(id)?;
-                let transcript = reader.transcript(id)?;
-                let diffs = reader.diffs(details.story.repair.repair_id).unwrap_or_default();
+                let details = reader.incidents().details(id)?;
+                let evidence = reader.incident_files().evidence(id)?;
+                let transcript = reader.incident_files().transcript(id)?;
+                let diffs = reader
+                    .incident_files()
+                    .diffs(details.story.repair.repair_id)
+                    .unwrap_or_default();
                 let (evidence, transcript) = (evidence.as_ref(), transcript.as_ref());
                 incident::page(&details, IncidentFiles { evidence, transcript, diffs: &diffs })
             }
-            Self::Memory(query) => memory::page(query, &reader.memory_view(query)?),
+            Self::Memory(query) => memory::page(query, &reader.memory().view(query)?),
             Self::Statistics(range) => statistics::page(*range, &reader.statistics(*range)?),
-            Self::Logs(query) => logs::page(query, &reader.log_view(query)?),
-            Self::Work => work::page(&reader.work_view()?),
-            Self::Settings => settings::page(&reader.settings_view()?),
+            Self::Logs(query) => logs::page(query, &reader.logs().view(query)?),
+            Self::Work => work::page(&reader.work().view()?),
+            Self::Settings => settings::page(&reader.settings().view()?),
         })
     }
 }

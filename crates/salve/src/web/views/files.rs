@@ -1,4 +1,4 @@
-//! What failures and repairs left behind in files: logs, evidence and changes.
+//! What failures and repairs left behind in files: evidence, transcripts and changes.
 
 use std::io::{self, Read as _, Seek as _, SeekFrom};
 use std::path::Path;
@@ -53,12 +53,22 @@ pub(in crate::web) enum ChangePlace {
     LeftOut,
 }
 
-impl ProjectReader {
+/// Reads what an incident left behind in files.
+#[derive(Debug)]
+pub(in crate::web) struct IncidentFileReader<'r> {
+    reader: &'r mut ProjectReader,
+}
+
+impl<'r> IncidentFileReader<'r> {
+    pub(super) fn new(reader: &'r mut ProjectReader) -> Self {
+        Self { reader }
+    }
+
     /// Returns the end of what a failure left behind, if it is still there.
     pub(in crate::web) fn evidence(&mut self, given: &str) -> Result<Option<TextTail>, ViewError> {
-        let view = self.incident_view(given)?;
+        let view = self.reader.incidents().view(given)?;
         let path = repair::evidence_path(view.subject().kind, view.id());
-        tail_of(self.scrubber(), &self.project().root().join(&path), path)
+        tail_of(self.reader.scrubber(), &self.reader.project().root().join(&path), path)
     }
 
     /// Returns the end of what agents of ours said about an incident, if one worked on it.
@@ -66,20 +76,13 @@ impl ProjectReader {
         &mut self,
         given: &str,
     ) -> Result<Option<TextTail>, ViewError> {
-        let path = repair::transcript_path(self.incident_view(given)?.id());
-        tail_of(self.scrubber(), &self.project().root().join(&path), path)
-    }
-
-    /// Returns the end of a server's log, if there is one.
-    pub(in crate::web) fn server_log(&self, server: &str) -> Result<Option<TextTail>, ViewError> {
-        let path = self.project().log(server);
-        let shown = path.strip_prefix(self.project().root()).unwrap_or(&path);
-        tail_of(self.scrubber(), &path, shown.display().to_string())
+        let path = repair::transcript_path(self.reader.incidents().view(given)?.id());
+        tail_of(self.reader.scrubber(), &self.reader.project().root().join(&path), path)
     }
 
     /// Returns what each attempt of an incident changed, as far as snapshots are kept.
     pub(in crate::web) fn diffs(&mut self, id: IncidentId) -> Result<Vec<AttemptDiff>, ViewError> {
-        let kept = Workspace::open(self.project())?;
+        let kept = Workspace::open(self.reader.project())?;
         let mut diffs = Vec::new();
         let standing = kept.attempts().standing(id)?;
         for change in kept.attempts().changes(id)? {
@@ -92,7 +95,7 @@ impl ProjectReader {
             let (Some(before), Some(after)) = (kept.load(before)?, kept.load(after)?) else {
                 continue;
             };
-            let patch = self.scrubber().scrub(&kept.diff(&before, &after)?).into_string();
+            let patch = self.reader.scrubber().scrub(&kept.diff(&before, &after)?).into_string();
             if !patch.is_empty() {
                 diffs.push(AttemptDiff { attempt: before.name().attempt, place, patch });
             }
@@ -102,7 +105,11 @@ impl ProjectReader {
 }
 
 /// Returns the end of a file without its secrets, if there is one.
-fn tail_of(scrubber: &Scrubber, path: &Path, shown: String) -> Result<Option<TextTail>, ViewError> {
+pub(super) fn tail_of(
+    scrubber: &Scrubber,
+    path: &Path,
+    shown: String,
+) -> Result<Option<TextTail>, ViewError> {
     match read_tail(path) {
         Ok((text, first_offset)) => {
             let text = scrubber.scrub(&text).into_string();

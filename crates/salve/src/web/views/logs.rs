@@ -6,7 +6,8 @@ use std::fs;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{ProjectReader, ViewError};
+use super::files::tail_of;
+use super::{ProjectReader, TextTail, ViewError};
 use crate::web::ansi;
 
 /// Which lines of which log are wanted.
@@ -56,16 +57,26 @@ pub(in crate::web) struct LogViewLine {
     pub(in crate::web) is_failure: bool,
 }
 
-impl ProjectReader {
+/// Reads the logs of servers.
+#[derive(Debug)]
+pub(in crate::web) struct LogReader<'r> {
+    reader: &'r mut ProjectReader,
+}
+
+impl<'r> LogReader<'r> {
+    pub(super) fn new(reader: &'r mut ProjectReader) -> Self {
+        Self { reader }
+    }
+
     /// Returns the lines of a log that are wanted.
-    pub(in crate::web) fn log_view(&mut self, query: &LogQuery) -> Result<LogView, ViewError> {
+    pub(in crate::web) fn view(&mut self, query: &LogQuery) -> Result<LogView, ViewError> {
         let servers = self.logged_servers()?;
         let server = match &query.server {
             Some(name) => servers.iter().find(|known| *known == name).cloned(),
             None => servers.first().cloned(),
         };
         let tail = match &server {
-            Some(name) => self.server_log(name)?,
+            Some(name) => self.of_server(name)?,
             None => None,
         };
         let Some(tail) = tail else {
@@ -90,12 +101,19 @@ impl ProjectReader {
         Ok(LogView { servers, server, path: tail.path, is_cut: tail.is_cut, lines })
     }
 
+    /// Returns the end of a server's log, if there is one.
+    pub(in crate::web) fn of_server(&self, server: &str) -> Result<Option<TextTail>, ViewError> {
+        let path = self.reader.project().log(server);
+        let shown = path.strip_prefix(self.reader.project().root()).unwrap_or(&path);
+        tail_of(self.reader.scrubber(), &path, shown.display().to_string())
+    }
+
     /// Returns the servers that have a log: those of the journal and of the logs' directory.
     fn logged_servers(&mut self) -> Result<Vec<String>, ViewError> {
         let known: BTreeSet<String> =
-            self.servers()?.into_iter().map(|server| server.server).collect();
+            self.reader.servers().list()?.into_iter().map(|server| server.server).collect();
         let mut logged = BTreeSet::new();
-        let dir = self.project().log("any").parent().map(ToOwned::to_owned);
+        let dir = self.reader.project().log("any").parent().map(ToOwned::to_owned);
         for entry in dir.and_then(|dir| fs::read_dir(dir).ok()).into_iter().flatten().flatten() {
             let name = entry.file_name().into_string().unwrap_or_default();
             logged.extend(name.strip_suffix(".log").map(str::to_owned));

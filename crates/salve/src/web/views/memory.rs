@@ -96,12 +96,19 @@ pub(in crate::web) struct MemoryView {
     pub(in crate::web) usage_patterns: Vec<UsagePatternRow>,
 }
 
-impl ProjectReader {
+/// Reads what is remembered, the project's and the user's.
+#[derive(Debug)]
+pub(in crate::web) struct MemoryReader<'r> {
+    reader: &'r mut ProjectReader,
+}
+
+impl<'r> MemoryReader<'r> {
+    pub(super) fn new(reader: &'r mut ProjectReader) -> Self {
+        Self { reader }
+    }
+
     /// Returns what is remembered.
-    pub(in crate::web) fn memory_view(
-        &mut self,
-        query: &MemoryQuery,
-    ) -> Result<MemoryView, ViewError> {
+    pub(in crate::web) fn view(&mut self, query: &MemoryQuery) -> Result<MemoryView, ViewError> {
         let now = Timestamp::now();
         let mut view = MemoryView {
             owner: query.owner,
@@ -111,11 +118,11 @@ impl ProjectReader {
             tool_fixes: Vec::new(),
             usage_patterns: Vec::new(),
         };
-        let config = self.config()?;
-        let scrubber = self.scrubber().clone();
+        let config = self.reader.settings().config()?;
+        let scrubber = self.reader.scrubber().clone();
         let user = user_store()?;
         let store = match query.owner {
-            MemoryOwner::Project => self.store()?,
+            MemoryOwner::Project => self.reader.store()?,
             MemoryOwner::User => user.as_ref(),
         };
         let Some(store) = store else { return Ok(view) };
@@ -134,18 +141,18 @@ impl ProjectReader {
     }
 
     /// Returns what memory says about a failure's text.
-    pub(in crate::web) fn memory_answer(&mut self, text: &str) -> Result<MemoryAnswer, ViewError> {
-        let config = self.config()?;
+    pub(in crate::web) fn answer(&mut self, text: &str) -> Result<MemoryAnswer, ViewError> {
+        let config = self.reader.settings().config()?;
         let rules = config.fingerprint_rules();
         let mut window = Window::new(rules);
         window.push(text.as_bytes());
-        let scrubber = self.scrubber().clone();
+        let scrubber = self.reader.scrubber().clone();
         let text = scrubber.scrub(&window.finish()).into_string();
         let print = rules.fingerprint(&text, &Hints::default());
         let user = if config.settings.memory.user { user_store()? } else { None };
         let learned = |store| Learned::new(store, &scrubber, rules);
         let user = user.as_ref().map(learned);
-        let project = self.store()?.map(learned);
+        let project = self.reader.store()?.map(learned);
         let now = Timestamp::now();
         let question = MemoryQuestion { print: &print, text: &text, tool: None, near: NEAR, now };
         Ok(MemoryAnswer::of(&question, project.as_ref(), user.as_ref())?)

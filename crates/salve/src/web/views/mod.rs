@@ -1,41 +1,48 @@
 //! What pages and the API show, read from a project's journal and files.
 
-mod beside;
 mod files;
 mod incidents;
 mod logs;
 mod memory;
+mod needs;
+mod notices;
 mod overview;
+mod servers;
 mod settings;
 mod what_if;
 mod work;
+mod work_card;
 
 use std::io;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp};
 use salve_core::event::Entry;
-use salve_core::overview::IncidentIndex;
-use salve_core::repair::{self, IncidentStory, QuestionDetail, RepairScene, RepairStanding};
+use salve_core::overview::{IncidentIndex, Statistics};
 use salve_core::scrub::Scrubber;
-use salve_core::view::{IncidentView, RemedyTried};
-use schemars::JsonSchema;
-use serde::Serialize;
 
-pub(super) use beside::{WorkCard, WorkKind, WorkStanding};
-pub(super) use files::{AttemptDiff, ChangePlace, TextTail};
-pub(super) use incidents::{IncidentPage, IncidentQuery, IncidentRow, StateFilter};
-pub(super) use logs::{LogLines, LogQuery, LogView, LogViewLine};
-pub(super) use memory::{
-    KnownFailureRow, MemoryOwner, MemoryQuery, MemoryView, PatternWarning, UsagePatternRow,
+pub(super) use files::{AttemptDiff, ChangePlace, IncidentFileReader, TextTail};
+pub(super) use incidents::{
+    IncidentDetails, IncidentPage, IncidentQuery, IncidentReader, IncidentRow, StateFilter,
 };
-pub(super) use overview::{DayRange, NoticeLine, PersonNeeds, ProjectMood, ProjectOverview};
-pub(super) use settings::{SettingsView, WaitingSettings};
-pub(super) use what_if::{WhatIfAnswer, WhatIfRequest};
-pub(super) use work::{JobRow, JobStepRow, LoopRow, StepStanding, WorkView};
+pub(super) use logs::{LogLines, LogQuery, LogReader, LogView, LogViewLine};
+pub(super) use memory::{
+    KnownFailureRow, MemoryOwner, MemoryQuery, MemoryReader, MemoryView, PatternWarning,
+    UsagePatternRow,
+};
+pub(super) use needs::{NeedsReader, PersonNeeds};
+pub(super) use notices::{NoticeLine, NoticeReader};
+pub(super) use overview::{DayRange, ProjectMood, ProjectOverview};
+pub(super) use servers::ServerReader;
+pub(super) use settings::{ConfigReader, SettingsView, WaitingSettings};
+pub(super) use what_if::{WhatIfAnswer, WhatIfRequest, replay_incident};
+pub(super) use work::{JobRow, JobStepRow, LoopRow, StepStanding, WorkReader, WorkView};
+pub(super) use work_card::{WorkCard, WorkKind, WorkStanding};
 
 use super::project_handle::WatchedProject;
 use crate::project::Project;
-use crate::reading::{IncidentNotFound, deserted, find_incident, has_owner, incident_view};
+use crate::reading::IncidentNotFound;
 use crate::store::{Store, StoreError, Stream};
 use crate::workspace::WorkspaceError;
 
@@ -44,12 +51,6 @@ type JsonObject = serde_json::Map<String, serde_json::Value>;
 
 /// How many entries are read at once.
 const BATCH: usize = 1000;
-
-/// How long a count of what waits is good though the journal is silent: settings are in files.
-const STALE: Duration = Duration::from_secs(2);
-
-/// How many open incidents are replayed for one page; more than that need `salve incidents`.
-const MOST_OPEN: usize = 100;
 
 /// Why a view cannot be read.
 #[derive(Debug, thiserror::Error)]
@@ -71,7 +72,8 @@ pub(in crate::web) enum ViewError {
     Settings(String),
 }
 
-/// The one reader of a project's journal; it lives on a thread of its own.
+/// The one reader of a project's journal; it lives on a thread of its own, and lends itself to the
+/// readers of the parts.
 #[derive(Debug)]
 pub(in crate::web) struct ProjectReader {
     name: String,
@@ -86,45 +88,18 @@ pub(in crate::web) struct ProjectReader {
     repairs: Option<(u64, String)>,
 }
 
-/// One incident with everything that its page shows.
-#[derive(Debug, Serialize, JsonSchema)]
-#[serde(rename_all = "camelCase")]
-pub(in crate::web) struct IncidentDetails {
-    /// The whole story.
-    #[schemars(with = "JsonObject")]
-    pub(in crate::web) story: IncidentStory,
-    /// The remedies, each with what the gate said and what came of it.
-    #[schemars(with = "Vec<JsonObject>")]
-    pub(in crate::web) remedies: Vec<RemedyTried>,
-    /// What a person is asked now.
-    #[schemars(with = "Option<JsonObject>")]
-    pub(in crate::web) question: Option<QuestionDetail>,
-    /// Whether a person has paused it.
-    pub(in crate::web) is_paused: bool,
-    /// Whether a running Salve acts on it.
-    pub(in crate::web) is_cared_for: bool,
-    /// The number of its last entry.
-    pub(in crate::web) last_seq: u64,
-}
-
-impl IncidentDetails {
-    /// Tells whether somebody is at it.
-    pub(in crate::web) fn is_being_healed(&self) -> bool {
-        let state = self.story.repair.state;
-        matches!(state, RepairStanding::Healing | RepairStanding::AwaitingAgent)
-    }
-
-    /// Tells whether it is not over, and nothing is done about it now.
-    pub(in crate::web) fn is_idle(&self) -> bool {
-        matches!(self.story.repair.state, RepairStanding::Cooldown | RepairStanding::Deserted)
-    }
-}
-
 impl ProjectReader {
     /// Makes a reader; a project without a store stays without.
     pub(in crate::web) fn new(name: String, watched: WatchedProject) -> Self {
-        let index = IncidentIndex::default();
-        Self { name, watched, store: None, index, waiting: 0, waiting_at: None, repairs: None }
+        Self {
+            name,
+            watched,
+            store: None,
+            index: IncidentIndex::default(),
+            waiting: 0,
+            waiting_at: None,
+            repairs: None,
+        }
     }
 
     pub(in crate::web) fn project(&self) -> &Project {
@@ -176,51 +151,61 @@ impl ProjectReader {
         store.journal().read(after, &Stream::Project, limit)
     }
 
-    /// Returns the incident whose id begins with `given`.
-    pub(in crate::web) fn incident_view(&mut self, given: &str) -> Result<IncidentView, ViewError> {
-        let unknown = || IncidentNotFound::Unknown(given.chars().take(60).collect());
-        let Some(store) = self.store()? else { return Err(unknown().into()) };
-        let id = find_incident(store.journal(), given)?;
-        Ok(incident_view(store.journal(), id)?.ok_or_else(unknown)?)
+    /// Returns what the incidents of a range of days add up to.
+    pub(in crate::web) fn statistics(&mut self, range: DayRange) -> Result<Statistics, ViewError> {
+        let since = match range.days {
+            Some(days) => {
+                let hours = i64::from(days).saturating_mul(24);
+                let span = SignedDuration::from_hours(hours);
+                Timestamp::now().checked_sub(span).unwrap_or(Timestamp::MIN)
+            }
+            None => Timestamp::MIN,
+        };
+        Ok(Statistics::of(self.index()?, since, &TimeZone::system()))
     }
 
-    /// Returns everything about one incident.
-    pub(in crate::web) fn incident(&mut self, given: &str) -> Result<IncidentDetails, ViewError> {
-        let view = self.incident_view(given)?;
-        Ok(self.details(&view))
+    /// Returns what reads incidents.
+    pub(in crate::web) fn incidents(&mut self) -> IncidentReader<'_> {
+        IncidentReader::new(self)
     }
 
-    fn details(&self, view: &IncidentView) -> IncidentDetails {
-        let deserted = deserted(view, self.scrubber());
-        let scene = RepairScene { deserted: deserted.as_slice(), ..RepairScene::default() };
-        IncidentDetails {
-            story: IncidentStory::of(view, &scene),
-            remedies: view.remedies().to_vec(),
-            question: repair::question_detail(view),
-            is_paused: view.incident().paused_by().is_some(),
-            is_cared_for: has_owner(view.incident(), self.scrubber()),
-            last_seq: view.incident().last_seq(),
-        }
+    /// Returns what reads what incidents left behind in files.
+    pub(in crate::web) fn incident_files(&mut self) -> IncidentFileReader<'_> {
+        IncidentFileReader::new(self)
     }
 
-    /// Returns all incidents that are not over, the newest first.
-    pub(in crate::web) fn open_incidents(&mut self) -> Result<Vec<IncidentDetails>, ViewError> {
-        let ids: Vec<_> = self.index()?.open().take(MOST_OPEN).map(|row| row.id).collect();
-        let Some(store) = self.store()? else { return Ok(Vec::new()) };
-        let mut views = Vec::new();
-        for id in ids {
-            views.extend(incident_view(store.journal(), id)?);
-        }
-        Ok(views.iter().map(|view| self.details(view)).collect())
+    /// Returns what reads what was said.
+    pub(in crate::web) fn notices(&mut self) -> NoticeReader<'_> {
+        NoticeReader::new(self)
     }
 
-    /// Returns how much waits for a person; one answer serves everybody who asks meanwhile.
-    pub(in crate::web) fn waiting(&mut self) -> Result<usize, ViewError> {
-        let last = self.last_seq()?;
-        if self.waiting_at.is_none_or(|(seq, at)| seq != last || at.elapsed() >= STALE) {
-            self.waiting = self.count_needs()?;
-            self.waiting_at = Some((last, Instant::now()));
-        }
-        Ok(self.waiting)
+    /// Returns what reads what waits for a person.
+    pub(in crate::web) fn needs(&mut self) -> NeedsReader<'_> {
+        NeedsReader::new(self)
+    }
+
+    /// Returns what reads how servers stand.
+    pub(in crate::web) fn servers(&mut self) -> ServerReader<'_> {
+        ServerReader::new(self)
+    }
+
+    /// Returns what reads the servers' logs.
+    pub(in crate::web) fn logs(&mut self) -> LogReader<'_> {
+        LogReader::new(self)
+    }
+
+    /// Returns what reads how jobs and loops stand.
+    pub(in crate::web) fn work(&mut self) -> WorkReader<'_> {
+        WorkReader::new(self)
+    }
+
+    /// Returns what reads what is remembered.
+    pub(in crate::web) fn memory(&mut self) -> MemoryReader<'_> {
+        MemoryReader::new(self)
+    }
+
+    /// Returns what reads the settings.
+    pub(in crate::web) fn settings(&mut self) -> ConfigReader<'_> {
+        ConfigReader::new(self)
     }
 }

@@ -40,12 +40,23 @@ pub(in crate::web) struct WaitingSettings {
     pub(in crate::web) changes: Vec<Scrubbed>,
 }
 
-impl ProjectReader {
+/// Reads the settings and rules, and accepts a change of them.
+#[derive(Debug)]
+pub(in crate::web) struct ConfigReader<'r> {
+    reader: &'r mut ProjectReader,
+}
+
+impl<'r> ConfigReader<'r> {
+    pub(super) fn new(reader: &'r mut ProjectReader) -> Self {
+        Self { reader }
+    }
+
     /// Returns the settings in force: a change that waits for a person does not count yet.
     pub(in crate::web) fn config(&mut self) -> Result<Config, ViewError> {
-        let (sources, scrubber) = (self.watched.sources.clone(), self.scrubber().clone());
+        let (sources, scrubber) =
+            (self.reader.watched.sources.clone(), self.reader.scrubber().clone());
         let wrong = |error: &dyn std::fmt::Display| ViewError::Settings(error.to_string());
-        match self.store()? {
+        match self.reader.store()? {
             Some(store) => match config::in_force(store.journal(), &sources, &scrubber) {
                 Ok((config, _)) => Ok(config),
                 Err(error) => Err(wrong(&error)),
@@ -55,15 +66,15 @@ impl ProjectReader {
     }
 
     /// Returns the settings as they are shown.
-    pub(in crate::web) fn settings_view(&mut self) -> Result<SettingsView, ViewError> {
+    pub(in crate::web) fn view(&mut self) -> Result<SettingsView, ViewError> {
         let config = self.config()?;
-        let scrubber = self.scrubber().clone();
+        let scrubber = self.reader.scrubber().clone();
         let mut rules = written_rules(&config, &scrubber);
         rules.extend(self.earned_rules(&config)?);
         Ok(SettingsView {
             settings: setting_rows(&config, &scrubber),
             rules,
-            waiting: self.waiting_settings()?,
+            waiting: self.waiting()?,
             warnings: config.warnings().iter().map(ToString::to_string).collect(),
         })
     }
@@ -72,7 +83,7 @@ impl ProjectReader {
     fn earned_rules(&mut self, config: &Config) -> Result<Vec<RuleListRow>, ViewError> {
         let terms = EarningTerms::from(&config.settings.earned);
         let now = Timestamp::now();
-        let Some(store) = self.store()? else { return Ok(Vec::new()) };
+        let Some(store) = self.reader.store()? else { return Ok(Vec::new()) };
         let earned = earned::load(store.journal())?;
         Ok(earned.rules().map(|rule| RuleListRow::of_earned(rule, terms, now)).collect())
     }
@@ -87,11 +98,10 @@ impl ProjectReader {
     }
 
     /// Returns the change of the settings that waits for a person, if one does.
-    pub(in crate::web) fn waiting_settings(
-        &mut self,
-    ) -> Result<Option<WaitingSettings>, ViewError> {
-        let (sources, scrubber) = (self.watched.sources.clone(), self.scrubber().clone());
-        let Some(store) = self.store()? else { return Ok(None) };
+    pub(in crate::web) fn waiting(&mut self) -> Result<Option<WaitingSettings>, ViewError> {
+        let (sources, scrubber) =
+            (self.reader.watched.sources.clone(), self.reader.scrubber().clone());
+        let Some(store) = self.reader.store()? else { return Ok(None) };
         let Ok((config, Some(digest))) = config::in_force(store.journal(), &sources, &scrubber)
         else {
             return Ok(None);
@@ -102,15 +112,16 @@ impl ProjectReader {
     }
 
     /// Accepts the change that waits, if it is exactly this one.
-    pub(in crate::web) fn accept_settings(
+    pub(in crate::web) fn accept(
         &mut self,
         digest: Digest,
         person: Scrubbed,
     ) -> Result<Vec<Scrubbed>, ViewError> {
-        let (sources, scrubber) = (self.watched.sources.clone(), self.scrubber().clone());
+        let (sources, scrubber) =
+            (self.reader.watched.sources.clone(), self.reader.scrubber().clone());
         let wrong = |error: &dyn std::fmt::Display| ViewError::Settings(error.to_string());
         let nothing = || ViewError::Settings("no change of the settings waits".to_owned());
-        let Some(store) = self.store()? else { return Err(nothing()) };
+        let Some(store) = self.reader.store()? else { return Err(nothing()) };
         let now = Timestamp::now();
         let mut live = LiveSettings::open(store.journal(), sources, scrubber, now)
             .map_err(|error| wrong(&error))?;

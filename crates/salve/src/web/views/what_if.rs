@@ -71,58 +71,56 @@ impl WhatIfRequest {
     }
 }
 
-impl ProjectReader {
-    /// Replays an incident under other settings.
-    pub(in crate::web) fn what_if(
-        &mut self,
-        given: &str,
-        request: &WhatIfRequest,
-    ) -> Result<WhatIfAnswer, ViewError> {
-        let id = self.incident_view(given)?.id();
-        let flags = request.flags();
-        let policies = if flags.is_empty() {
-            None
-        } else {
-            let mut sources = self.watched.sources.clone();
-            sources.flags.extend(flags);
-            let wrong = |error: config::LoadError| ViewError::Settings(error.to_string());
-            Some((self.config()?.policy, config::load(&sources).map_err(wrong)?.policy))
+/// Replays an incident under other settings.
+pub(in crate::web) fn replay_incident(
+    reader: &mut ProjectReader,
+    given: &str,
+    request: &WhatIfRequest,
+) -> Result<WhatIfAnswer, ViewError> {
+    let id = reader.incidents().view(given)?.id();
+    let flags = request.flags();
+    let policies = if flags.is_empty() {
+        None
+    } else {
+        let mut sources = reader.watched.sources.clone();
+        sources.flags.extend(flags);
+        let wrong = |error: config::LoadError| ViewError::Settings(error.to_string());
+        Some((reader.settings().config()?.policy, config::load(&sources).map_err(wrong)?.policy))
+    };
+    let root = reader.project().root().to_owned();
+    let scrubber = reader.scrubber().clone();
+    let entries = match reader.store()? {
+        Some(store) => store.journal().read(0, &Stream::Incident(id), usize::MAX)?,
+        None => Vec::new(),
+    };
+    let judge = |policy: &GatePolicy, remedy: &Remedy| -> Option<RemedyVerdict> {
+        let request = Request::new(remedy.text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
+        let counters = GateCounters::default();
+        Some(match gate::judge(&root, policy, &request, &counters, &scrubber).verdict {
+            GateVerdict::Auto(_) => RemedyVerdict::Allow,
+            GateVerdict::Human { .. } => RemedyVerdict::Ask,
+            GateVerdict::Deny { .. } => RemedyVerdict::Deny,
+        })
+    };
+    let not_judged = std::cell::RefCell::new(Vec::new());
+    let rejudge = |remedy: &Remedy, judgement: &Judgement| {
+        let is_command = remedy.kind == RemedyKind::Command;
+        let Some((now, other)) = policies.as_ref().filter(|_| is_command) else {
+            return judgement.verdict;
         };
-        let root = self.project().root().to_owned();
-        let scrubber = self.scrubber().clone();
-        let entries = match self.store()? {
-            Some(store) => store.journal().read(0, &Stream::Incident(id), usize::MAX)?,
-            None => Vec::new(),
-        };
-        let judge = |policy: &GatePolicy, remedy: &Remedy| -> Option<RemedyVerdict> {
-            let request = Request::new(remedy.text.as_str(), ".", DEFAULT_TIMEOUT_SECONDS).ok()?;
-            let counters = GateCounters::default();
-            Some(match gate::judge(&root, policy, &request, &counters, &scrubber).verdict {
-                GateVerdict::Auto(_) => RemedyVerdict::Allow,
-                GateVerdict::Human { .. } => RemedyVerdict::Ask,
-                GateVerdict::Deny { .. } => RemedyVerdict::Deny,
-            })
-        };
-        let not_judged = std::cell::RefCell::new(Vec::new());
-        let rejudge = |remedy: &Remedy, judgement: &Judgement| {
-            let is_command = remedy.kind == RemedyKind::Command;
-            let Some((now, other)) = policies.as_ref().filter(|_| is_command) else {
-                return judgement.verdict;
-            };
-            // Only where today's gate says what it said then, the other one's word compares.
-            match (judge(now, remedy), judge(other, remedy)) {
-                (Some(then), Some(instead)) if then == judgement.verdict => instead,
-                _ => {
-                    not_judged.borrow_mut().push(remedy.text.to_string());
-                    judgement.verdict
-                }
+        // Only where today's gate says what it said then, the other one's word compares.
+        match (judge(now, remedy), judge(other, remedy)) {
+            (Some(then), Some(instead)) if then == judgement.verdict => instead,
+            _ => {
+                not_judged.borrow_mut().push(remedy.text.to_string());
+                judgement.verdict
             }
-        };
-        let replayed = replay_under(&entries, &request.terms(), rejudge);
-        let difference = replayed.map_err(|error| ViewError::Settings(error.to_string()))?;
-        let upto = difference.as_ref().map_or(u64::MAX, |difference| difference.after_seq);
-        let shared = entries.iter().filter(|entry| entry.seq <= upto).count();
-        let not_judged = not_judged.into_inner();
-        Ok(WhatIfAnswer { entries: entries.len(), shared, difference, not_judged })
-    }
+        }
+    };
+    let replayed = replay_under(&entries, &request.terms(), rejudge);
+    let difference = replayed.map_err(|error| ViewError::Settings(error.to_string()))?;
+    let upto = difference.as_ref().map_or(u64::MAX, |difference| difference.after_seq);
+    let shared = entries.iter().filter(|entry| entry.seq <= upto).count();
+    let not_judged = not_judged.into_inner();
+    Ok(WhatIfAnswer { entries: entries.len(), shared, difference, not_judged })
 }

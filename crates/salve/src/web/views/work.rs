@@ -1,5 +1,6 @@
 //! Jobs and loops: how they stand, their steps, attempts and checkpoints.
 
+use jiff::Timestamp;
 use salve_core::event::{LoopId, LoopStep, Process};
 use salve_core::iteration::{Loop, LoopStateFile};
 use salve_core::job::{FailedAttempt, Job, JobState, job_state};
@@ -7,13 +8,16 @@ use salve_core::view::LoopView;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::{JsonObject, ProjectReader, ViewError};
+use super::{JsonObject, ProjectReader, ViewError, WorkCard, WorkStanding};
 use crate::process;
 use crate::reading::{known_loops, loop_view};
 use crate::subjects::job::{JobFolder, jobs_like, known};
 
 /// How many jobs one page shows.
 const JOBS: usize = 20;
+
+/// How many jobs and loops are shown at a glance.
+const MOST_CARDS: usize = 6;
 
 /// How many of a loop's last lines are shown.
 const LOOP_LINES: usize = 12;
@@ -97,21 +101,31 @@ pub(in crate::web) struct LoopRow {
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct LoopLine {
     #[schemars(with = "String")]
-    pub(in crate::web) at: jiff::Timestamp,
+    pub(in crate::web) at: Timestamp,
     pub(in crate::web) event: String,
     pub(in crate::web) iteration: Option<u32>,
     pub(in crate::web) role: Option<String>,
 }
 
-impl ProjectReader {
+/// Reads how jobs and loops stand.
+#[derive(Debug)]
+pub(in crate::web) struct WorkReader<'r> {
+    reader: &'r mut ProjectReader,
+}
+
+impl<'r> WorkReader<'r> {
+    pub(super) fn new(reader: &'r mut ProjectReader) -> Self {
+        Self { reader }
+    }
+
     /// Returns the jobs and loops of the project.
-    pub(in crate::web) fn work_view(&mut self) -> Result<WorkView, ViewError> {
-        let scrubber = self.scrubber().clone();
+    pub(in crate::web) fn view(&mut self) -> Result<WorkView, ViewError> {
+        let scrubber = self.reader.scrubber().clone();
         let is_driven = |driver: Option<&Process>| {
             driver.is_some_and(|driver| !process::is_gone(driver, &scrubber))
         };
-        let project = self.project().clone();
-        let Some(store) = self.store()? else {
+        let project = self.reader.project().clone();
+        let Some(store) = self.reader.store()? else {
             return Ok(WorkView { jobs: Vec::new(), loops: Vec::new() });
         };
         let jobs = known(store)?.into_iter().rev().take(JOBS).map(|job| {
@@ -127,16 +141,39 @@ impl ProjectReader {
         Ok(WorkView { jobs, loops })
     }
 
+    /// Returns the jobs and loops that are under way, or were lately; what waits for a person first.
+    pub(in crate::web) fn cards(&mut self) -> Result<Vec<WorkCard>, ViewError> {
+        let (scrubber, now) = (self.reader.scrubber().clone(), Timestamp::now());
+        let Some(store) = self.reader.store()? else { return Ok(Vec::new()) };
+        let is_driven = |driver: Option<&Process>| {
+            driver.is_some_and(|driver| !process::is_gone(driver, &scrubber))
+        };
+        let jobs = known(store)?;
+        let loops = known_loops(store.journal())?;
+        let of_job = |job: &Job| WorkCard::of_job(job, is_driven(job.stamps().driver()));
+        let of_loop = |of: &Loop| WorkCard::of_loop(of, is_driven(of.stamps().driver()));
+        let mut cards: Vec<WorkCard> =
+            jobs.iter().map(of_job).chain(loops.iter().map(of_loop)).collect();
+        cards.retain(|card| card.is_shown(now));
+        let rank = |card: &WorkCard| {
+            let (waits, is_over) = (card.standing == WorkStanding::Waits, card.standing.is_over());
+            (!waits, is_over, std::cmp::Reverse(card.since))
+        };
+        cards.sort_by_key(rank);
+        cards.truncate(MOST_CARDS);
+        Ok(cards)
+    }
+
     /// Returns the run of a job whose id begins with `given`.
     pub(in crate::web) fn job(&mut self, given: &str) -> Result<Option<Job>, ViewError> {
-        let Some(store) = self.store()? else { return Ok(None) };
+        let Some(store) = self.reader.store()? else { return Ok(None) };
         let mut found = jobs_like(store, given.trim())?;
         Ok(found.pop().filter(|_| found.is_empty()))
     }
 
     /// Returns a loop of the project by its name.
     pub(in crate::web) fn loop_named(&mut self, name: &str) -> Result<Option<Loop>, ViewError> {
-        let Some(store) = self.store()? else { return Ok(None) };
+        let Some(store) = self.reader.store()? else { return Ok(None) };
         Ok(known_loops(store.journal())?.into_iter().find(|of| of.id().as_str() == name))
     }
 }

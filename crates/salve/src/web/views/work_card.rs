@@ -1,30 +1,13 @@
-//! What is under care beside servers, at a glance: checks and tools by their last incident, jobs
-//! and loops by how they stand.
+//! Jobs and loops at a glance: how each stands.
 
 use jiff::{SignedDuration, Timestamp};
-use salve_core::event::{LoopEnd, SubjectKind};
+use salve_core::event::LoopEnd;
 use salve_core::iteration::Loop;
 use salve_core::job::{Job, job_state};
-use salve_core::overview::IndexedIncident;
 use salve_core::scrub::Scrubbed;
 use salve_core::steps::StepsStanding;
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use super::incidents::incident_row;
-use super::{IncidentRow, ProjectReader, ViewError};
-use crate::process;
-use crate::reading::known_loops;
-use crate::subjects::job::known;
-
-/// How many checks and tools are shown.
-const MOST_CHECKS: usize = 8;
-
-/// How many incidents are looked through for them.
-const LOOKED_THROUGH: usize = 5_000;
-
-/// How many jobs and loops are shown.
-const MOST_WORK: usize = 6;
 
 /// How long jobs and loops that are over are shown.
 const SHOWN_AFTER_END: SignedDuration = SignedDuration::from_hours(24);
@@ -88,7 +71,7 @@ impl WorkStanding {
     }
 
     /// Tells whether nothing more comes of it by itself.
-    fn is_over(self) -> bool {
+    pub(super) fn is_over(self) -> bool {
         match self {
             Self::Running | Self::Paused | Self::Parked | Self::Waits => false,
             Self::Stopped | Self::Completed | Self::Failed => true,
@@ -110,7 +93,7 @@ fn reason_of(standing: &StepsStanding) -> Option<Scrubbed> {
 }
 
 impl WorkCard {
-    fn of_job(job: &Job, is_driven: bool) -> Self {
+    pub(super) fn of_job(job: &Job, is_driven: bool) -> Self {
         let state = job_state(job);
         let at = state.step_id.as_ref().map_or(String::new(), |step| format!(" · at {step}"));
         Self {
@@ -125,7 +108,7 @@ impl WorkCard {
         }
     }
 
-    fn of_loop(of: &Loop, is_driven: bool) -> Self {
+    pub(super) fn of_loop(of: &Loop, is_driven: bool) -> Self {
         let role = of.role().map_or(String::new(), |role| format!(" · {role}"));
         Self {
             kind: WorkKind::Loop,
@@ -139,49 +122,7 @@ impl WorkCard {
         }
     }
 
-    fn is_shown(&self, now: Timestamp) -> bool {
+    pub(super) fn is_shown(&self, now: Timestamp) -> bool {
         !self.standing.is_over() || now.duration_since(self.since) < SHOWN_AFTER_END
-    }
-}
-
-impl ProjectReader {
-    /// Returns the jobs and loops that are under way, or were lately; what waits for a person first.
-    pub(in crate::web) fn work_cards(&mut self) -> Result<Vec<WorkCard>, ViewError> {
-        let (scrubber, now) = (self.scrubber().clone(), Timestamp::now());
-        let Some(store) = self.store()? else { return Ok(Vec::new()) };
-        let is_driven = |driver: Option<&salve_core::event::Process>| {
-            driver.is_some_and(|driver| !process::is_gone(driver, &scrubber))
-        };
-        let jobs = known(store)?;
-        let loops = known_loops(store.journal())?;
-        let of_job = |job: &Job| WorkCard::of_job(job, is_driven(job.stamps().driver()));
-        let of_loop = |of: &Loop| WorkCard::of_loop(of, is_driven(of.stamps().driver()));
-        let mut cards: Vec<WorkCard> =
-            jobs.iter().map(of_job).chain(loops.iter().map(of_loop)).collect();
-        cards.retain(|card| card.is_shown(now));
-        let rank = |card: &WorkCard| {
-            let (waits, is_over) = (card.standing == WorkStanding::Waits, card.standing.is_over());
-            (!waits, is_over, std::cmp::Reverse(card.since))
-        };
-        cards.sort_by_key(rank);
-        cards.truncate(MOST_WORK);
-        Ok(cards)
-    }
-
-    /// Returns the last incident of each check and tool that had one lately, the newest first.
-    pub(in crate::web) fn last_of_checks(&mut self) -> Result<Vec<IncidentRow>, ViewError> {
-        let mut last: Vec<IndexedIncident> = Vec::new();
-        for row in self.index()?.before(u64::MAX).take(LOOKED_THROUGH) {
-            let is_meant = matches!(row.subject, SubjectKind::Check | SubjectKind::Tool);
-            let is_known =
-                last.iter().any(|one| (one.subject, &one.name) == (row.subject, &row.name));
-            if is_meant && !is_known {
-                last.push(row.clone());
-            }
-            if last.len() == MOST_CHECKS {
-                break;
-            }
-        }
-        last.iter().map(|row| incident_row(self, row)).collect()
     }
 }
