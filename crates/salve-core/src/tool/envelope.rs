@@ -53,7 +53,7 @@ pub enum Envelope {
         /// Which of the two answers a protocol knows it is.
         answer: RequestAnswer,
     },
-    /// Several messages in one array.
+    /// An array of objects, which may be several messages.
     Batch,
     /// Nothing but white space.
     Blank,
@@ -92,6 +92,8 @@ enum ScanPlace {
     /// Before the first byte that is no white space.
     #[default]
     Before,
+    /// After a bracket that begins a batch, or a line of a log.
+    Bracket,
     /// In the outermost object, before a member's name or the object's end.
     Name,
     /// After a member's name.
@@ -185,7 +187,7 @@ impl EnvelopeScanner {
         match self.place {
             ScanPlace::Before => return Envelope::Blank,
             ScanPlace::Skipped(Skipped::Batch) => return Envelope::Batch,
-            ScanPlace::Skipped(Skipped::Text) => return Envelope::Text,
+            ScanPlace::Skipped(Skipped::Text) | ScanPlace::Bracket => return Envelope::Text,
             ScanPlace::After if self.text == StringPlace::None => {}
             _ => return Envelope::Malformed { id: self.id },
         }
@@ -215,7 +217,10 @@ impl EnvelopeScanner {
             }
             (place, _) if is_space => place,
             (ScanPlace::Before, b'{') => ScanPlace::Name,
-            (ScanPlace::Before, b'[') => ScanPlace::Skipped(Skipped::Batch),
+            (ScanPlace::Before, b'[') => ScanPlace::Bracket,
+            (ScanPlace::Bracket, b'{' | b']') => ScanPlace::Skipped(Skipped::Batch),
+            // Many logs put the level in brackets before each line.
+            (ScanPlace::Bracket, _) => ScanPlace::Skipped(Skipped::Text),
             // Some servers begin their first line with the mark of UTF-8.
             (ScanPlace::Before, 0xef | 0xbb | 0xbf) => ScanPlace::Before,
             (ScanPlace::Before, _) => ScanPlace::Skipped(Skipped::Text),

@@ -1,5 +1,6 @@
 //! Tool calls: what passes between an agent and its tools, and what becomes of a call that fails.
 
+pub mod batch;
 pub mod cluster;
 pub mod envelope;
 pub mod failure;

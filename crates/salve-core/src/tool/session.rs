@@ -16,6 +16,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::batch::{GatheredAnswer, RequestBatches};
 use super::envelope::{Envelope, MessageId};
 use super::rule::ToolPattern;
 pub use greeting::{ClientGreeting, GreetingRequest};
@@ -133,6 +134,9 @@ pub struct ProxySession {
     healing: HashSet<MessageId>,
     asked_by_server: HashSet<MessageId>,
     withdrawn: Vec<MessageId>,
+    batches: RequestBatches,
+    /// The answers of batches that waited only for what the client has called off.
+    finished_batches: Vec<Vec<u8>>,
     hints: HashMap<String, ToolHints>,
     declared: Vec<(ToolPattern, ToolHints)>,
     limits: Vec<ToolTimeLimit>,
@@ -204,10 +208,31 @@ impl ProxySession {
                 if let Some(id) = line.and_then(cancelled_id) {
                     self.waiting.remove(&id);
                     self.healing.remove(&id);
+                    self.finished_batches.extend(self.batches.leave_out(&id));
                 }
             }
             _ => {}
         }
+    }
+
+    /// Notes that the client wants the answers to these requests in one line.
+    pub fn begin_batch(&mut self, asked: Vec<MessageId>) {
+        self.batches.begin(asked);
+    }
+
+    /// Takes in an answer on its way to the client, whoever gives it.
+    pub fn gather(&mut self, id: &MessageId, answer: &[u8]) -> GatheredAnswer {
+        self.batches.take_in(id, answer)
+    }
+
+    /// Notes that the client has got an answer by itself, since it was too long to be kept.
+    pub fn passed_by_itself(&mut self, id: &MessageId) {
+        self.finished_batches.extend(self.batches.leave_out(id));
+    }
+
+    /// Returns, once, the answers of batches that wait for nothing any more.
+    pub fn finished_batches(&mut self) -> Vec<Vec<u8>> {
+        std::mem::take(&mut self.finished_batches)
     }
 
     /// Notes that the server has had all of a request.

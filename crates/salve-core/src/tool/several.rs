@@ -18,7 +18,8 @@ use serde_json::{Value, json};
 
 use self::merge::GatheredAnswers;
 use self::message::RoutedMessage;
-use super::envelope::MessageId;
+use super::batch::{BatchMessages, GatheredAnswer, RequestBatches};
+use super::envelope::{Envelope, MessageId};
 
 /// Requests that all servers answer together.
 const OF_ALL: [&str; 8] = [
@@ -103,6 +104,7 @@ pub struct ServerSwitch {
     prompts: RouteTable,
     resources: BTreeMap<String, usize>,
     held: Option<HeldCalls>,
+    batches: RequestBatches,
 }
 
 impl ServerSwitch {
@@ -120,11 +122,42 @@ impl ServerSwitch {
             prompts: RouteTable::default(),
             resources: BTreeMap::new(),
             held: None,
+            batches: RequestBatches::default(),
         }
     }
 
     /// Takes in a line of the client's.
     pub fn client_sends(&mut self, line: &[u8]) -> Vec<SwitchedLine> {
+        let Some(batch) = BatchMessages::of(line) else {
+            let lines = self.pass_from_client(line);
+            return self.gather_batches(lines);
+        };
+        self.batches.begin(batch.asked.clone());
+        let all = batch.lines();
+        let lines = all.split_inclusive(|&byte| byte == b'\n');
+        let lines = lines.flat_map(|line| self.pass_from_client(line)).collect();
+        self.gather_batches(lines)
+    }
+
+    /// Keeps the answers to what came in a batch until the last of them is there.
+    fn gather_batches(&mut self, lines: Vec<SwitchedLine>) -> Vec<SwitchedLine> {
+        let gather = |line| match line {
+            SwitchedLine::ToServer(..) => Some(line),
+            SwitchedLine::ToClient(answer) => {
+                let Envelope::Response { id, .. } = Envelope::of(&answer) else {
+                    return Some(SwitchedLine::ToClient(answer));
+                };
+                match self.batches.take_in(&id, &answer) {
+                    GatheredAnswer::Single => Some(SwitchedLine::ToClient(answer)),
+                    GatheredAnswer::Kept => None,
+                    GatheredAnswer::Whole(answers) => Some(SwitchedLine::ToClient(answers)),
+                }
+            }
+        };
+        lines.into_iter().filter_map(gather).collect()
+    }
+
+    fn pass_from_client(&mut self, line: &[u8]) -> Vec<SwitchedLine> {
         let Some(message) = RoutedMessage::read(line) else { return self.pass_to_first(line) };
         match (message.id(), message.method()) {
             (Some(id), Some(method)) => self.request(id, &method, message, line),
@@ -269,11 +302,15 @@ impl ServerSwitch {
     ) -> Vec<SwitchedLine> {
         let cancelled =
             message.raw_param("/requestId").filter(|_| method == "notifications/cancelled");
-        let only = cancelled.and_then(|id| self.routed.remove(&MessageId::from_json(&id)));
-        match only {
+        let cancelled = cancelled.map(|id| MessageId::from_json(&id));
+        let only = cancelled.as_ref().and_then(|id| self.routed.remove(id));
+        let mut lines: Vec<SwitchedLine> = match only {
             Some(at) => vec![SwitchedLine::ToServer(at, line.to_vec())],
             None => self.living().map(|at| SwitchedLine::ToServer(at, line.to_vec())).collect(),
-        }
+        };
+        let finished = cancelled.and_then(|id| self.batches.leave_out(&id));
+        lines.extend(finished.map(SwitchedLine::ToClient));
+        lines
     }
 
     /// Gives the client's answer back under the id that the server knows.
@@ -289,6 +326,11 @@ impl ServerSwitch {
 
     /// Takes in a line of a server's.
     pub fn server_sends(&mut self, at: usize, line: &[u8]) -> Vec<SwitchedLine> {
+        let lines = self.pass_from_server(at, line);
+        self.gather_batches(lines)
+    }
+
+    fn pass_from_server(&mut self, at: usize, line: &[u8]) -> Vec<SwitchedLine> {
         let pass = || vec![SwitchedLine::ToClient(line.to_vec())];
         let Some(mut message) = RoutedMessage::read(line) else { return self.batch(at, line) };
         match (message.id(), message.method()) {
@@ -321,7 +363,7 @@ impl ServerSwitch {
         // One within another would be no message.
         let objects = parts.iter().filter(|part| part.get().starts_with('{'));
         let lines = objects.map(|part| format!("{}\n", part.get()));
-        lines.flat_map(|line| self.server_sends(at, line.as_bytes())).collect()
+        lines.flat_map(|line| self.pass_from_server(at, line.as_bytes())).collect()
     }
 
     fn told(
@@ -392,7 +434,7 @@ impl ServerSwitch {
         if self.held.as_ref().is_some_and(|held| held.own == *id) {
             let held = self.held.take().map(|held| held.lines).unwrap_or_default();
             self.tools.is_known = true;
-            return held.iter().flat_map(|line| self.client_sends(line)).collect();
+            return held.iter().flat_map(|line| self.pass_from_client(line)).collect();
         }
         let member = if merged.is_error { "error" } else { "result" };
         let line = format!(
@@ -414,7 +456,8 @@ impl ServerSwitch {
                 id.clone()
             })
             .collect();
-        ids.iter().flat_map(|id| self.finish(id)).collect()
+        let lines = ids.iter().flat_map(|id| self.finish(id)).collect();
+        self.gather_batches(lines)
     }
 
     /// Takes in that a server is gone for good.
@@ -436,7 +479,7 @@ impl ServerSwitch {
             }
             lines.extend(self.finish(&id));
         }
-        lines
+        self.gather_batches(lines)
     }
 
     /// Returns whether no server is left.

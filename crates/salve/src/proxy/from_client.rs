@@ -2,6 +2,7 @@
 
 use std::os::fd::OwnedFd;
 
+use salve_core::tool::batch::BatchMessages;
 use salve_core::tool::envelope::{Envelope, EnvelopeScanner, MessageId};
 use salve_core::tool::session::FromClient;
 
@@ -36,8 +37,16 @@ struct Run {
 }
 
 fn pass_lines(link: &Link, lines: &[u8]) {
-    let now = link.now_ms();
     let mut wire = link.server();
+    let is_wanted = pass_by(link, &mut wire, lines);
+    if is_wanted && matches!(*wire, ServerWire::Down) {
+        link.tell(Happened::Wanted);
+    }
+}
+
+/// Passes lines on by a wire that the caller holds; returns whether any wants an answer.
+fn pass_by(link: &Link, wire: &mut ServerWire, lines: &[u8]) -> bool {
+    let now = link.now_ms();
     let mut run = Run::default();
     let mut at = 0;
     let mut is_wanted = false;
@@ -45,28 +54,48 @@ fn pass_lines(link: &Link, lines: &[u8]) {
         let envelope = Envelope::of(line);
         at += line.len();
         if let Some(answer) = refused_before(link, &envelope, line) {
-            send(link, &mut wire, lines, &mut run);
+            send(link, wire, lines, &mut run);
             (run.start, run.end) = (at, at);
-            link.to_client(&answer);
+            if let Envelope::Request { id, .. } = &envelope {
+                link.answer(id, &answer);
+            }
+            continue;
+        }
+        if envelope == Envelope::Batch
+            && let Some(batch) = BatchMessages::of(line)
+        {
+            send(link, wire, lines, &mut run);
+            (run.start, run.end) = (at, at);
+            let lines = batch.lines();
+            link.session().begin_batch(batch.asked);
+            is_wanted |= pass_by(link, wire, &lines);
             continue;
         }
         let fate = link.session().client_sends(&envelope, Some(line), now);
         match fate {
             FromClient::Deliver => run.end = at,
             FromClient::Drop => {
-                send(link, &mut wire, lines, &mut run);
+                send(link, wire, lines, &mut run);
                 (run.start, run.end) = (at, at);
             }
         }
-        if let Envelope::Request { id, .. } = envelope {
-            is_wanted = true;
-            run.requests.push((id, at));
+        match envelope {
+            Envelope::Request { id, .. } => {
+                is_wanted = true;
+                run.requests.push((id, at));
+            }
+            // It may have called off the last that its batch waits for.
+            Envelope::Notification { .. } => link.finish_batches(),
+            Envelope::Response { .. }
+            | Envelope::Batch
+            | Envelope::Blank
+            | Envelope::Foreign
+            | Envelope::Text
+            | Envelope::Malformed { .. } => {}
         }
     }
-    send(link, &mut wire, lines, &mut run);
-    if is_wanted && matches!(*wire, ServerWire::Down) {
-        link.tell(Happened::Wanted);
-    }
+    send(link, wire, lines, &mut run);
+    is_wanted
 }
 
 /// Returns the answer to a call that is known to fail and is not made.

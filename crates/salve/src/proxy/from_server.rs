@@ -3,7 +3,8 @@
 use std::os::fd::OwnedFd;
 use std::sync::Arc;
 
-use salve_core::tool::envelope::{Envelope, EnvelopeScanner, RequestAnswer};
+use salve_core::tool::batch::{BatchMessages, GatheredAnswer};
+use salve_core::tool::envelope::{Envelope, EnvelopeScanner, MessageId, RequestAnswer};
 use salve_core::tool::session::FromServer;
 
 use super::healing::{AnswerFate, CallHealing};
@@ -59,7 +60,16 @@ impl ServerPump {
     fn pass_lines(&self, lines: &[u8]) {
         let (mut start, mut at) = (0, 0);
         for line in lines.split_inclusive(|&byte| byte == b'\n') {
-            let fate = self.fate(line);
+            let envelope = Envelope::of(line);
+            let batch = (envelope == Envelope::Batch).then(|| BatchMessages::of(line)).flatten();
+            if let Some(batch) = batch {
+                self.write(&lines[start..at]);
+                at += line.len();
+                start = at;
+                self.pass_lines(&batch.lines());
+                continue;
+            }
+            let fate = self.fate(&envelope, line);
             if fate != LineFate::Pass {
                 self.write(&lines[start..at]);
                 start = at + line.len();
@@ -78,27 +88,44 @@ impl ServerPump {
         }
     }
 
-    fn fate(&self, line: &[u8]) -> LineFate {
-        let envelope = Envelope::of(line);
-        match &envelope {
-            Envelope::Text | Envelope::Foreign => return LineFate::Log,
+    fn fate(&self, envelope: &Envelope, line: &[u8]) -> LineFate {
+        match envelope {
+            Envelope::Text | Envelope::Foreign | Envelope::Batch => LineFate::Log,
             Envelope::Malformed { .. } => {
-                self.refuse_malformed(&envelope);
-                return LineFate::Log;
+                self.refuse_malformed(envelope);
+                LineFate::Log
             }
-            Envelope::Request { .. }
-            | Envelope::Notification { .. }
-            | Envelope::Response { .. }
-            | Envelope::Batch
-            | Envelope::Blank => {}
+            Envelope::Response { id, .. } => match self.fate_of_message(envelope, line) {
+                LineFate::Pass => self.fate_of_answer(id, line),
+                fate @ (LineFate::Drop | LineFate::Log) => fate,
+            },
+            Envelope::Request { .. } | Envelope::Notification { .. } | Envelope::Blank => {
+                self.fate_of_message(envelope, line)
+            }
         }
-        if matches!(&envelope, Envelope::Notification { method } if method == PROGRESS) {
+    }
+
+    /// Keeps an answer whose batch waits for others.
+    fn fate_of_answer(&self, id: &MessageId, line: &[u8]) -> LineFate {
+        let gathered = self.link.session().gather(id, line);
+        match gathered {
+            GatheredAnswer::Single => LineFate::Pass,
+            GatheredAnswer::Kept => LineFate::Drop,
+            GatheredAnswer::Whole(answers) => {
+                self.link.to_client(&answers);
+                LineFate::Drop
+            }
+        }
+    }
+
+    fn fate_of_message(&self, envelope: &Envelope, line: &[u8]) -> LineFate {
+        if matches!(envelope, Envelope::Notification { method } if method == PROGRESS) {
             self.link.session().progressed(line, self.link.now_ms());
         }
-        let sent = self.link.session().server_sends(&envelope, Some(line));
+        let sent = self.link.session().server_sends(envelope, Some(line));
         match sent {
             FromServer::PassAnswer(request) if request.method == "tools/call" => {
-                match self.healing.look_at(request, &envelope, line) {
+                match self.healing.look_at(request, envelope, line) {
                     AnswerFate::Pass => LineFate::Pass,
                     AnswerFate::Kept => LineFate::Drop,
                 }
@@ -106,7 +133,7 @@ impl ServerPump {
             FromServer::PassAnswer(request) => {
                 match self.link.watch().primed(&request.method, line) {
                     Some(primed) => {
-                        self.link.to_client(&primed);
+                        self.link.answer(&request.id, &primed);
                         LineFate::Drop
                     }
                     None => LineFate::Pass,
@@ -192,6 +219,10 @@ impl ServerPump {
                 && request.method == "tools/call"
             {
                 self.healing.passed(request);
+            }
+            if let Envelope::Response { id, .. } = &envelope {
+                self.link.session().passed_by_itself(id);
+                self.link.finish_batches();
             }
             self.fate_of(&sent);
         } else if is_whole {

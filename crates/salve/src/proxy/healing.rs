@@ -279,7 +279,7 @@ impl ToolCaller for ProxiedCall {
         let notes: Vec<&str> =
             note.into_iter().chain(done.as_deref()).chain(known.as_deref()).collect();
         let noted = (!notes.is_empty()).then(|| annotated(&self.answer, &notes.join(" ")));
-        link.to_client(noted.flatten().as_deref().unwrap_or(&self.answer));
+        link.answer(&request.id, noted.flatten().as_deref().unwrap_or(&self.answer));
     }
 }
 

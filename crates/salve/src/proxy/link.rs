@@ -9,6 +9,8 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use salve_core::tool::batch::GatheredAnswer;
+use salve_core::tool::envelope::MessageId;
 use salve_core::tool::session::{ProxySession, RefusedRequest};
 
 use super::watching::CallWatch;
@@ -118,6 +120,22 @@ impl Link {
         }
     }
 
+    /// Gives the client an answer, or keeps it until the rest of its batch is answered.
+    pub(super) fn answer(&self, id: &MessageId, line: &[u8]) {
+        let gathered = self.session().gather(id, line);
+        match gathered {
+            GatheredAnswer::Single => self.to_client(line),
+            GatheredAnswer::Kept => {}
+            GatheredAnswer::Whole(answers) => self.to_client(&answers),
+        }
+    }
+
+    /// Gives the client the answers of batches that wait for nothing any more.
+    pub(super) fn finish_batches(&self) {
+        let finished = self.session().finished_batches();
+        finished.iter().for_each(|answers| self.to_client(answers));
+    }
+
     /// Sends the server all that it has not had yet; where it is down, it is wanted.
     pub(super) fn deliver(&self) {
         let wire = self.server();
@@ -142,7 +160,7 @@ impl Link {
     /// Answers requests in the server's place.
     pub(super) fn refuse(&self, refused: &[RefusedRequest], reason: &str) {
         for request in refused {
-            self.to_client(&words::refusal(request, reason));
+            self.answer(&request.id, &words::refusal(request, reason));
         }
     }
 

@@ -148,6 +148,16 @@ impl Client {
         }
     }
 
+    /// Returns the answers that come in one line, past notifications.
+    pub(crate) fn next_batch(&self) -> Vec<Value> {
+        loop {
+            match self.next() {
+                Value::Array(answers) => return answers,
+                other => assert!(other.get("method").is_some(), "{other}"),
+            }
+        }
+    }
+
     /// Ends as a client does, and returns the exit code and what came on standard error.
     pub(crate) fn leave(mut self) -> (Option<i32>, String) {
         drop(self.stdin.take());

@@ -213,6 +213,47 @@ fn is_sleeping(project: &Project) -> bool {
     std::fs::read_dir("/proc").unwrap().flatten().any(|entry| sleeps(entry).is_some())
 }
 
+/// A batch, as the protocol of 2025-03-26 has it, is under way when the server dies.
+#[test]
+fn each_request_of_a_batch_outlives_a_dead_server_and_all_are_answered_in_one_line() {
+    let project = Project::new();
+    let mut client = Client::greeted(&project);
+    let call = |id: u32, tool: &str, arguments: Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params})
+    };
+    client.send(&json!([
+        call(7, "look", json!({"size": 3})),
+        {"jsonrpc": "2.0", "method": "notifications/roots/list_changed"},
+        call(8, "pay", json!({"then": "die"})),
+        call(9, "look", json!({"size": 4})),
+        call(10, "pay", json!({})),
+        {"jsonrpc": "2.0", "id": "p", "method": "ping"},
+    ]));
+    let answers = client.next_batch();
+    let of = |id: Value| -> &Value {
+        let mut found = answers.iter().filter(|answer| answer["id"] == id);
+        let only = found.next().filter(|_| found.next().is_none());
+        only.unwrap_or_else(|| panic!("{id} in {answers:?}"))
+    };
+    assert_eq!(answers.len(), 5, "{answers:?}");
+    assert_eq!(text_of(of(json!(7))), "xxx");
+    // It may have acted; so may the next, which the dead server had been given.
+    for id in [8, 10] {
+        let text = text_of(of(json!(id)));
+        assert!(text.contains("exit code 7") && text.contains("may have taken effect"), "{text}");
+    }
+    assert_eq!(text_of(of(json!(9))), "xxxx", "what only looks was asked again");
+    assert_eq!(of(json!("p"))["result"], json!({}));
+    assert_eq!((count(&project, "pay"), count(&project, "start")), (1, 2), "{}", log(&project));
+    // What a batch only tells has no answer; a call that fails in one is known to have failed.
+    client.send(&json!([{"jsonrpc": "2.0", "method": "notifications/roots/list_changed"}]));
+    client.send(&json!([call(11, "refused", json!({})), call(12, "look", json!({}))]));
+    let answers = client.next_batch();
+    assert_eq!(answers.len(), 2, "{answers:?}");
+    assert_eq!(client.leave().0, Some(0));
+}
+
 /// Two servers of the fixture behind one proxy, each in its own directory.
 #[test]
 fn several_servers_are_one_to_the_client_and_each_is_kept_alive() {

@@ -245,3 +245,24 @@ fn a_server_tells_of_its_own_requests_only() {
     server(&mut switch, 0, r#"{"id":7,"result":{}}"#);
     assert!(server(&mut switch, 0, progress).is_empty(), "it is answered");
 }
+
+/// **Invariant:** A batch is answered in one line, whichever servers its requests are for.
+#[test]
+fn a_batch_is_answered_in_one_line_by_all_whose_requests_are_in_it() {
+    let mut switch = listed();
+    let call = |id: u32, name: &str| {
+        format!(r#"{{"id":{id},"method":"tools/call","params":{{"name":"{name}"}}}}"#)
+    };
+    let note = r#"{"method":"notifications/roots/list_changed"}"#;
+    let (diff, get) = (call(7, "diff"), call(8, "get"));
+    let sent = client(&mut switch, &format!("[{diff},{note},{get},{}]\n", call(9, "none")));
+    let want =
+        [format!("0< {diff}"), format!("0< {note}"), format!("1< {note}"), format!("1< {get}")];
+    assert_eq!(sent, want);
+    assert!(server(&mut switch, 1, r#"{"id":8,"result":{}}"#).is_empty());
+    let ended = texts(switch.server_ended(0));
+    let answers: Vec<Value> = serde_json::from_value(told(&ended)).unwrap();
+    let ids: Vec<&Value> = answers.iter().map(|answer| &answer["id"]).collect();
+    assert_eq!(ids, [9, 8, 7]);
+    assert!(answers[2].to_string().contains("may have taken effect"), "{answers:?}");
+}
