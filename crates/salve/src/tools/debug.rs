@@ -6,6 +6,8 @@
 use std::path::{Path, PathBuf};
 
 use salve_core::class::Class;
+use salve_core::event::RemedyKind;
+use salve_core::playbook::{Nature, Prescription};
 use salve_core::prevention::extract::{EarlierSuccess, FailedArguments, from_error};
 use salve_core::prevention::mistake::CallArguments;
 use salve_core::scrub::Scrubber;
@@ -212,7 +214,12 @@ impl DebugQuestion<'_> {
         let found = cause::diagnose(&evidence, &place, self.scrubber);
         let rule = found.rule.as_deref()?;
         let finding = found.findings.first();
-        let remedy = found.remedies.first();
+        // For a server, a fault of its own code may have been chance; a tool that was asked the same
+        // again says the same.
+        let helps = |one: &&Prescription| {
+            found.nature != Nature::Code || one.remedy.kind != RemedyKind::Retry
+        };
+        let remedy = found.remedies.iter().find(helps);
         let diagnosis = finding
             .map(|finding| finding.what.to_string())
             .or_else(|| remedy.map(|remedy| remedy.why.to_string()))

@@ -116,6 +116,24 @@ fn where_a_tool_is_written_and_what_is_known_about_its_error_is_said() {
     assert!(text.contains("not found below") && !text.contains("Quay"), "{text}");
 }
 
+/// Starting a server again changes nothing about what its own code does.
+#[test]
+fn no_restart_is_proposed_for_a_fault_in_the_tools_own_code() {
+    let project = stage();
+    for error in [
+        "TypeError: unsupported operand type(s) for +: 'int' and 'str'",
+        "TypeError: Cannot read properties of undefined (reading 'name')",
+        "Traceback (most recent call last):\n  File \"/srv/server.py\", line 12, in add\n    \
+         return a + b\nAttributeError: 'NoneType' object has no attribute 'get'",
+    ] {
+        let output = project.run(&["--json", "debug", "bonfire_deploy", error]);
+        let found: Value = serde_json::from_slice(&output.stdout).unwrap();
+        let said = found["diagnosis"].as_str().unwrap();
+        assert!(said.contains("failed in its own code"), "{found}");
+        assert_eq!(found["proposed_fix"], "Correct what led to it.", "{found}");
+    }
+}
+
 #[test]
 fn a_patch_waits_for_a_person_is_tried_by_the_call_learned_and_undone() {
     let project = stage();
