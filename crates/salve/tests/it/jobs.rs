@@ -137,7 +137,7 @@ fn steps_run_in_a_workspace_of_their_own_and_leave_checkpoints_and_a_patch() {
     let state = works.json("state/steps/step-0001.json");
     assert_eq!(
         (&state["stepId"], &state["stepIndex"], &state["attempt"]),
-        (&"step-1".into(), &1.into(), &1.into())
+        (&"step-2".into(), &1.into(), &1.into())
     );
     assert_eq!(state["changedFiles"][0]["path"], "b.txt", "{state}");
     let patch = works.file("artifacts/patches/steps/step-0001.patch");
@@ -157,7 +157,14 @@ fn steps_run_in_a_workspace_of_their_own_and_leave_checkpoints_and_a_patch() {
     git(&works.project, &["fetch", "-q", &store, "result:taken"]);
     let listed = works.salve(&["jobs"]).said;
     assert!(listed.contains(&id) && listed.contains("completed") && listed.contains("3/3"));
-    assert!(works.salve(&["show", &id]).said.contains("step-2"));
+    // What people read counts from 1: while the job runs, and afterwards.
+    let shown = works.salve(&["show", &id]).said;
+    for number in 1..=3 {
+        let (running, over) =
+            (format!("{number}/3 step-{number}"), format!(" {number}  done   step-{number}"));
+        assert!(visit.said.contains(&running), "{running}: {}", visit.said);
+        assert!(shown.contains(&over), "{over}: {shown}");
+    }
 }
 
 #[test]
@@ -402,14 +409,15 @@ fn people_steer_a_job_that_runs_and_one_that_does_not() {
     let (id, dir) = works.run();
     let wrong = works.salve(&["control", &id, "resume_from_step", "nowhere"]);
     assert_eq!(wrong.code, Some(2));
-    assert!(wrong.said.contains("0 step-0, 1 step-1, 2 step-2"), "{}", wrong.said);
-    assert_eq!(works.salve(&["control", &id, "resume_from_step", "2"]).code, Some(1), "not done");
+    assert!(wrong.said.contains("1 step-1, 2 step-2, 3 step-3"), "{}", wrong.said);
+    assert_eq!(works.salve(&["control", &id, "resume_from_step", "0"]).code, Some(2), "none is 0");
+    assert_eq!(works.salve(&["control", &id, "resume_from_step", "3"]).code, Some(1), "not done");
     assert_eq!(works.salve(&["control", &id, "retry_step"]).code, Some(0));
     wait_for("another attempt", || works.traces().len() == 2);
     let recovery = works.json("state.json")["liveControl"]["recovery"].clone();
     for (field, want) in [
         ("action", "retry_step"),
-        ("stepId", "step-1"),
+        ("stepId", "step-2"),
         ("strategy", "soft_reset"),
         ("requestedBy", "ada"),
     ] {
@@ -417,7 +425,7 @@ fn people_steer_a_job_that_runs_and_one_that_does_not() {
     }
     assert!(recovery["updatedAt"].as_str().is_some_and(|at| at.ends_with('Z')), "{recovery}");
     // Backwards, on a branch of its own.
-    assert_eq!(works.salve(&["control", &id, "resume_from_step", "step-0"]).code, Some(0));
+    assert_eq!(works.salve(&["control", &id, "resume_from_step", "step-1"]).code, Some(0));
     wait_for("the branch", || works.traces().len() == 3);
     assert_eq!(works.json("state.json")["branch"], 2);
     assert!(dir.join("artifacts/branches/0001/step-0000.patch").exists());

@@ -211,7 +211,7 @@ fn a_killed_workers_job_is_taken_over_on_another_machine_from_its_last_checkpoin
     assert_eq!(sender.listed(&id), "queued");
     let worker = one.worker(&sender.server, &[]);
     wait_for("the second step", || sender.works.traces() == ["first", "second"]);
-    wait_for("its first step's news", || sender.salve(&["show", &id]).said.contains("0  done"));
+    wait_for("its first step's news", || sender.salve(&["show", &id]).said.contains("1  done"));
     let seen = sender.salve(&["workers"]).said;
     assert!(seen.contains("1/1 jobs") && seen.contains(&id), "{seen}");
     worker.send(Signal::KILL);
@@ -279,7 +279,7 @@ fn a_person_steers_a_job_of_a_fleet_whether_or_not_a_worker_has_it() {
     assert_eq!(visit.status.code(), Some(0), "{}", String::from_utf8_lossy(&visit.stderr));
     assert_eq!(sender.listed(&id), "awaiting_human");
     assert_eq!(sender.salve(&["show", &id]).code, Some(3));
-    let ordered = sender.salve(&["control", &id, "resume_from_step", "step-0"]);
+    let ordered = sender.salve(&["control", &id, "resume_from_step", "step-1"]);
     assert_eq!(ordered.code, Some(0), "{}", ordered.said);
     assert_eq!(sender.listed(&id), "queued");
     let other = Machine::new();

@@ -43,11 +43,11 @@ fn what_memory_knows_heals_a_step_that_could_not_pass() {
     let opened = entries(&works, "opened");
     assert_eq!(opened.len(), 1, "{opened:?}");
     let (id, _) = works.run();
-    assert_eq!(opened[0]["data"]["subject"]["name"], format!("{id}/step-1"), "{opened:?}");
+    assert_eq!(opened[0]["data"]["subject"]["name"], format!("{id}/step-2"), "{opened:?}");
     let limits = &opened[0]["data"]["policy"]["limits"];
     assert_eq!((&limits["attempts"], &limits["resets"]), (&2.into(), &1.into()), "{limits}");
     let listed = works.salve(&["incidents", "--state", "recovered"]);
-    assert!(listed.said.contains("step-1"), "{}", listed.said);
+    assert!(listed.said.contains("step-2"), "{}", listed.said);
     // The cure belongs to the step, and the user's own files are untouched.
     assert!(
         works.workspace().join("cured").exists() && !works.project.dir().join("cured").exists()
@@ -111,8 +111,8 @@ fn whoever_is_killed_while_a_step_is_healed_leaves_one_incident_that_is_closed_l
     assert_eq!(fs::read_to_string(works.workspace().join("a.txt")).unwrap(), "one\n1\n");
     assert_eq!(entries(&works, "opened").len(), 1);
     let open = works.salve(&["incidents", "--state", "open"]);
-    assert!(!open.said.contains("step-0"), "{}", open.said);
-    assert!(works.salve(&["incidents", "--state", "recovered"]).said.contains("step-0"));
+    assert!(!open.said.contains("step-1"), "{}", open.said);
+    assert!(works.salve(&["incidents", "--state", "recovered"]).said.contains("step-1"));
 }
 
 /// **Invariant:** A step is not done while its tests were weakened.

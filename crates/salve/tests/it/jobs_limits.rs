@@ -28,7 +28,7 @@ fn budgets_below_one_are_refused_wherever_they_are_set() {
             works.project.write("job.toml", &job);
             let visit = works.salve(&["run", "job.toml"]);
             assert_eq!(visit.code, Some(2), "{job}: {}", visit.said);
-            let said = "steps.step-0: a limit is at least 1";
+            let said = "steps.step-1: a limit is at least 1";
             assert!(visit.said.contains(said), "{job}: {}", visit.said);
         }
     }

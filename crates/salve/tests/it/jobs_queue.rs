@@ -267,7 +267,7 @@ fn a_worker_that_is_told_to_end_gives_its_job_back_and_a_person_steers_what_nobo
     let visit = works.salve(&["worker", "--until-empty"]);
     assert_eq!(status(&works, &id), "awaiting_human", "{}", visit.said);
     // What a person orders while nobody runs it is done by the next worker.
-    let ordered = works.salve(&["control", &id, "resume_from_step", "step-0"]);
+    let ordered = works.salve(&["control", &id, "resume_from_step", "step-1"]);
     assert_eq!(ordered.code, Some(0), "{}", ordered.said);
     let visit = works.salve(&["worker", "--until-empty"]);
     assert_eq!(visit.code, Some(0), "{}", visit.said);

@@ -147,7 +147,7 @@ fn a_job_is_seen_and_controlled_as_the_spec_says() {
     let unknown = json!({ "action": "resume_from_step", "stepId": "no such step" });
     let refused = page.post(&path, &session, &unknown);
     assert_eq!(refused.status, 400);
-    assert!(format!("{refused:?}").contains("0 step-0, 1 step-1"), "{refused:?}");
+    assert!(format!("{refused:?}").contains("0 step-1, 1 step-2"), "{refused:?}");
     let beyond = json!({ "action": "pause", "stepIndex": 1 });
     assert_eq!(page.post(&path, &session, &beyond).status, 400, "only one order names a step");
     let back = page.post(&path, &session, &json!({ "action": "resume_from_step", "stepIndex": 0 }));

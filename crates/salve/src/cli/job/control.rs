@@ -22,7 +22,7 @@ pub(in crate::cli) struct Args {
     run: String,
     /// What it is to do
     action: ControlAction,
-    /// The step to go on from, by its id or number (from 0); only with resume_from_step
+    /// The step to go on from, by its id or number (from 1); only with resume_from_step
     step: Option<String>,
     /// Who speaks [default: git's user.name, or the login]
     #[arg(long = "as", value_name = "NAME", env = "SALVE_USER")]

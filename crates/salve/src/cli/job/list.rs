@@ -488,7 +488,8 @@ fn print_course(job: &Job, state: &JobState, to: &mut impl Write) -> Result<(), 
             (false, true) => "due",
             (false, false) => "waits",
         };
-        writeln!(to, "  {number:>4}  {word:<6} {}", visible(step.id.as_str()))?;
+        // People count from 1, here and in what is told while a job runs.
+        writeln!(to, "  {:>4}  {word:<6} {}", number + 1, visible(step.id.as_str()))?;
     }
     for failed in job.failures() {
         let (failure, strategy) = (&failed.failure, failed.strategy);

@@ -376,7 +376,7 @@ impl JobCourse<'_, '_> {
                 ClaimStanding::Fenced => return Err(JobError::Fenced),
             }
         }
-        parts.workspace.keep(step, &left.tree, &format!("step {step}: {}", spec.id))?;
+        parts.workspace.keep(step, &left.tree, &format!("step {}: {}", step + 1, spec.id))?;
         Ok(AttemptEnd::Done { checkpoint })
     }
 

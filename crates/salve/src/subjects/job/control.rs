@@ -22,18 +22,18 @@ pub enum JobOrderError {
     },
 }
 
-/// Returns the number of the step that is named, by its id or its number from 0.
+/// Returns the index of the step that is named: by its id, or by its number as people count, from 1.
 pub fn step_named(of: &Job, word: &str) -> Option<u32> {
     let steps = &of.terms().steps;
     let by_id = steps.iter().position(|step| step.id.as_str() == word);
-    let by_number = || word.parse::<usize>().ok().filter(|at| *at < steps.len());
+    let by_number = || word.parse::<usize>().ok()?.checked_sub(1).filter(|at| *at < steps.len());
     by_id.or_else(by_number).and_then(|at| u32::try_from(at).ok())
 }
 
 /// Returns the steps of a job as they can be named.
 pub fn steps_in_words(of: &Job) -> String {
     let steps = of.terms().steps.iter().enumerate();
-    let known: Vec<String> = steps.map(|(at, step)| format!("{at} {}", step.id)).collect();
+    let known: Vec<String> = steps.map(|(at, step)| format!("{} {}", at + 1, step.id)).collect();
     format!("the steps are: {}", known.join(", "))
 }
 

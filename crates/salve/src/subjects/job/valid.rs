@@ -177,7 +177,7 @@ impl JobFile {
         entry: &StepEntry,
         settings: &JobSettings,
     ) -> Result<StepSpec, SpecError> {
-        let id = entry.id.clone().unwrap_or_else(|| format!("step-{number}"));
+        let id = entry.id.clone().unwrap_or_else(|| format!("step-{}", number + 1));
         let at = format!("steps.{id}");
         if id.trim().is_empty() || id.chars().all(|c| c.is_ascii_digit()) {
             return Err(wrong_at(at, "a step's id is a word; its number is known anyway"));

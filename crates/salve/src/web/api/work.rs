@@ -11,7 +11,7 @@ use super::request::{PersonRequest, ProjectView};
 use super::{Decided, json, parse, written};
 use crate::heal::loops;
 use crate::process;
-use crate::subjects::job::{JobOrderError, order_job, step_named, steps_in_words};
+use crate::subjects::job::{JobOrderError, order_job};
 use crate::web::decide::WrittenDecision;
 use crate::web::problem::HttpProblem;
 use crate::web::views::{ProjectReader, ViewError};
@@ -67,15 +67,24 @@ impl ControlRequest {
             JobControlWord::RetryStep => JobOrder::RetryStep,
             JobControlWord::HardResetStep => JobOrder::HardResetStep,
             JobControlWord::ResumeFromStep => {
-                let index = self.step_index.map(|index| index.to_string());
-                let word = self.step_id.as_deref().or(index.as_deref()).unwrap_or_default();
+                let steps = &of.terms().steps;
+                let is_named = |id: &str| steps.iter().position(|step| step.id.as_str() == id);
+                let by_index = || usize::try_from(self.step_index?).ok();
+                let step = match &self.step_id {
+                    Some(id) => is_named(id),
+                    None => by_index().filter(|at| *at < steps.len()),
+                };
                 let missing = || {
-                    let known = steps_in_words(of);
+                    let steps = steps.iter().enumerate();
+                    let known: Vec<String> =
+                        steps.map(|(at, step)| format!("{at} {}", step.id)).collect();
+                    let known = known.join(", ");
                     HttpProblem::bad_request(format!(
-                        "resume_from_step needs a known step; {known}"
+                        "resume_from_step needs a known stepId or stepIndex: {known}"
                     ))
                 };
-                JobOrder::ResumeFromStep { step: step_named(of, word).ok_or_else(missing)? }
+                let step = step.and_then(|at| u32::try_from(at).ok()).ok_or_else(missing)?;
+                JobOrder::ResumeFromStep { step }
             }
         })
     }

@@ -61,7 +61,7 @@ fn job_card(job: &JobRow) -> Markup {
                 @if let Some(cost) = cost(state.spent) { " · " (cost) }
                 @if let Some(at) = state.resumes_at { " · goes on at " (clock(at)) }
             }
-            ol.steps start="0" { @for (number, step) in job.steps.iter().enumerate() { (step_item(&id, number, step, state.status)) } }
+            ol.steps { @for (number, step) in job.steps.iter().enumerate() { (step_item(&id, number, step, state.status)) } }
             @if !job.failed.is_empty() {
                 p { "Attempts at this step that failed:" }
                 ul { @for failed in &job.failed {
@@ -104,7 +104,7 @@ fn step_item(id: &str, number: usize, step: &JobStepRow, status: JobStatus) -> M
             @if step.checkpoint.is_some() {
                 " " button.small type="button" data-post={ "/api/task-runs/" (id) "/control" }
                     data-body={ "{\"action\":\"resume_from_step\",\"stepIndex\":" (number) "}" }
-                    data-confirm={ "Set the workspace back to before step " (number) " and go on from there?" } { "Resume from here" }
+                    data-confirm={ "Set the workspace back to before step " (number + 1) " and go on from there?" } { "Resume from here" }
             }
         }
     }
