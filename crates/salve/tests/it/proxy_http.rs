@@ -7,44 +7,40 @@ use serde_json::{Value, json};
 
 use crate::support::{Project, mcp_server, tool, wait_for};
 
-/// A server with sessions, which answers by JSON or by a stream of events.
-const SERVER: &str = r#"
-import json, os, sys, time
+/// What all servers here begin with.
+const BEGIN: &str = r#"
+import base64, json, os, socket, sys, threading, time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 sessions = set()
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = 'HTTP/1.1'
+def note(text):
+    with open('log', 'a') as f: f.write(text + '\n')
+class Base(BaseHTTPRequestHandler):
     def log_message(self, *_): pass
     def reply(self, code, body=b'', kind='application/json', **headers):
-        self.send_response(code); self.send_header('content-type', kind); self.send_header('content-length', str(len(body)))
+        self.send_response(code); self.send_header('content-type', kind)
+        if self.protocol_version == 'HTTP/1.1' or kind == 'application/json': self.send_header('content-length', str(len(body)))
         for name, value in headers.items(): self.send_header(name.replace('_', '-'), value)
-        self.end_headers(); self.wfile.write(body)
+        self.end_headers(); self.wfile.write(body); self.wfile.flush()
     def do_GET(self): self.reply(405)
     def do_DELETE(self):
-        with open('log', 'a') as f: f.write('delete\n')
+        note('delete')
         self.reply(200)
-    def do_POST(self):
+    def message(self):
         m = json.loads(self.rfile.read(int(self.headers['content-length'])))
-        id, method, session = m.get('id'), m.get('method'), self.headers.get('mcp-session-id')
-        with open('log', 'a') as f: f.write('%s %s\n' % (method, self.headers.get('mcp-protocol-version')))
-        if method == 'initialize':
-            session = 's%d' % (len(sessions) + 1); sessions.add(session)
-            body = json.dumps({'jsonrpc': '2.0', 'id': id, 'result': {'protocolVersion': '2025-06-18', 'capabilities': {'tools': {}}}}, indent=1)
-            return self.reply(200, body.encode(), mcp_session_id=session)
-        if session not in sessions or os.path.exists('forget'):
-            if os.path.exists('forget'): os.unlink('forget')
-            sessions.discard(session); return self.reply(404)
-        if id is None: return self.reply(202)
-        name = m.get('params', {}).get('name')
-        if name == 'orders' and not os.path.exists('token'): return self.reply(401, b'token expired', 'text/plain')
-        if name == 'busy' and not os.path.exists('waited'):
-            open('waited', 'w').close(); return self.reply(429, retry_after='1')
-        result = {'content': [{'type': 'text', 'text': 'x' * m.get('params', {}).get('arguments', {}).get('size', 2)}]}
-        answer = json.dumps({'jsonrpc': '2.0', 'id': id, 'result': result})
-        if name == 'stream':
-            note = json.dumps({'jsonrpc': '2.0', 'method': 'notifications/progress', 'params': {'progress': 1}})
-            return self.reply(200, ('event: message\ndata: %s\n\n: still here\n\ndata: %s\n\n' % (note, answer)).encode(), 'text/event-stream')
-        self.reply(200, answer.encode())
+        return m, m.get('id'), m.get('method'), self.headers.get('mcp-session-id')
+    def begun(self, session, version, **capabilities):
+        sessions.add(session)
+        answer = {'jsonrpc': '2.0', 'id': self.id, 'result': {'protocolVersion': version, 'capabilities': {'tools': {}, **capabilities}}}
+        self.reply(200, json.dumps(answer, indent=1).encode(), mcp_session_id=session)
+    def has_forgotten(self, session):
+        if session in sessions and not os.path.exists('forget'): return False
+        if os.path.exists('forget'): os.unlink('forget')
+        sessions.discard(session)
+        return True
+"#;
+
+/// What all end with: each answers at the port at which it did before.
+const END: &str = r#"
 port = int(open('port').read()) if os.path.exists('port') else 0
 open('starting', 'w').close()
 while os.path.exists('closed'): time.sleep(0.01)
@@ -53,6 +49,32 @@ with open('port.new', 'w') as f: f.write(str(server.server_port))
 os.rename('port.new', 'port')
 server.serve_forever()
 "#;
+
+/// A server with sessions, which answers by JSON or by a stream of events.
+const SERVER: &str = r#"
+class Handler(Base):
+    protocol_version = 'HTTP/1.1'
+    def do_POST(self):
+        m, self.id, method, session = self.message()
+        note('%s %s' % (method, self.headers.get('mcp-protocol-version')))
+        if method == 'initialize': return self.begun('s%d' % (len(sessions) + 1), '2025-06-18')
+        if self.has_forgotten(session): return self.reply(404)
+        if self.id is None: return self.reply(202)
+        name = m.get('params', {}).get('name')
+        if name == 'orders' and not os.path.exists('token'): return self.reply(401, b'token expired', 'text/plain')
+        if name == 'busy' and not os.path.exists('waited'):
+            open('waited', 'w').close(); return self.reply(429, retry_after='1')
+        result = {'content': [{'type': 'text', 'text': 'x' * m.get('params', {}).get('arguments', {}).get('size', 2)}]}
+        answer = json.dumps({'jsonrpc': '2.0', 'id': self.id, 'result': result})
+        if name == 'stream':
+            told = json.dumps({'jsonrpc': '2.0', 'method': 'notifications/progress', 'params': {'progress': 1}})
+            return self.reply(200, ('event: message\ndata: %s\n\n: still here\n\ndata: %s\n\n' % (told, answer)).encode(), 'text/event-stream')
+        self.reply(200, answer.encode())
+"#;
+
+fn write_server(project: &Project, handler: &str) {
+    project.write("server.py", [BEGIN, handler, END].concat());
+}
 
 fn address(project: &Project) -> String {
     let port = std::fs::read_to_string(project.dir().join("port")).unwrap();
@@ -78,7 +100,7 @@ impl HttpClient {
 
     /// Starts in front of a server, and does not greet it.
     fn before(project: &Project, script: &str) -> Self {
-        project.write("server.py", script);
+        write_server(project, script);
         let server = Self::serve(project);
         wait_for("the server", || project.dir().join("port").exists());
         let url = address(project);
@@ -165,7 +187,7 @@ fn one_of_several_servers_may_be_behind_an_address() {
         "\n        send(id, {'content': [{'type': 'text', 'text': 'near'}]})\n",
     );
     project.write("near.py", near);
-    project.write("server.py", MODERN);
+    write_server(&project, MODERN);
     let server = HttpClient::serve(&project);
     wait_for("the server", || project.dir().join("port").exists());
     let far = format!("far={}", address(&project));
@@ -221,19 +243,8 @@ fn a_server_that_is_started_again_is_waited_for_and_gets_what_it_never_had() {
 /// A server with sessions whose streams break off and can be taken up, which speaks unasked, and
 /// which says by 400 that it does not know a session.
 const RESUMABLE: &str = r#"
-import json, os, threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-sessions = set()
-def note(text):
-    with open('log', 'a') as f: f.write(text + '\n')
 def event(id, message, retry=''): return ('%sid: %s\ndata: %s\n\n' % (retry, id, json.dumps(message) if message else '')).encode()
-class Handler(BaseHTTPRequestHandler):
-    def log_message(self, *_): pass
-    def reply(self, code, body=b'', kind='application/json', **headers):
-        self.send_response(code); self.send_header('content-type', kind)
-        if kind == 'application/json': self.send_header('content-length', str(len(body)))
-        for name, value in headers.items(): self.send_header(name.replace('_', '-'), value)
-        self.end_headers(); self.wfile.write(body); self.wfile.flush()
+class Handler(Base):
     def do_DELETE(self): self.reply(200)
     def do_GET(self):
         last = self.headers.get('last-event-id')
@@ -247,23 +258,15 @@ class Handler(BaseHTTPRequestHandler):
         if last == 'a2': return self.reply(200, event('a3', {'jsonrpc': '2.0', 'id': 7, 'result': {'content': [{'type': 'text', 'text': 'late'}]}}), 'text/event-stream')
         self.reply(400, b'{}')
     def do_POST(self):
-        m = json.loads(self.rfile.read(int(self.headers['content-length'])))
-        id, method, session = m.get('id'), m.get('method'), self.headers.get('mcp-session-id')
+        m, self.id, method, session = self.message()
         note('%s %s' % (method, m.get('params', {}).get('level', '')))
         if method == 'initialize':
-            session = 's%d' % (len(open('log').read().split('initialize')) - 1); sessions.add(session)
-            return self.reply(200, json.dumps({'jsonrpc': '2.0', 'id': id, 'result': {'protocolVersion': '2025-11-25', 'capabilities': {'tools': {}, 'logging': {}}}}).encode(), mcp_session_id=session)
-        if session not in sessions or os.path.exists('forget'):
-            if os.path.exists('forget'): os.unlink('forget')
-            sessions.discard(session)
+            return self.begun('s%d' % (len(open('log').read().split('initialize')) - 1), '2025-11-25', logging={})
+        if self.has_forgotten(session):
             return self.reply(400, json.dumps({'jsonrpc': '2.0', 'id': None, 'error': {'code': -32000, 'message': 'Bad Request: No valid session ID provided'}}).encode())
-        if id is None: return self.reply(202)
+        if self.id is None: return self.reply(202)
         if method == 'tools/call': return self.reply(200, event('a1', None, 'retry: 100\n'), 'text/event-stream')
-        self.reply(200, json.dumps({'jsonrpc': '2.0', 'id': id, 'result': {}}).encode())
-server = ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-with open('port.new', 'w') as f: f.write(str(server.server_port))
-os.rename('port.new', 'port')
-server.serve_forever()
+        self.reply(200, json.dumps({'jsonrpc': '2.0', 'id': self.id, 'result': {}}).encode())
 "#;
 
 #[test]
@@ -299,26 +302,18 @@ fn a_stream_that_is_cut_off_is_taken_up_where_it_was() {
 
 /// A server of the newer protocol, which has no sessions and refuses what its headers do not say.
 const MODERN: &str = r#"
-import base64, json, os, socket, time
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 def plain(text):
     return base64.b64decode(text[9:-2]).decode() if text and text.startswith('=?base64?') else text
-class Handler(BaseHTTPRequestHandler):
+class Handler(Base):
     protocol_version = 'HTTP/1.1'
-    def log_message(self, *_): pass
-    def reply(self, code, message):
-        body = json.dumps(message).encode()
-        self.send_response(code); self.send_header('content-type', 'application/json'); self.send_header('content-length', str(len(body)))
-        self.end_headers(); self.wfile.write(body)
-    def do_DELETE(self): self.reply(405, {})
-    def do_GET(self): self.reply(405, {})
+    def do_DELETE(self): self.reply(405)
     def do_POST(self):
-        m = json.loads(self.rfile.read(int(self.headers['content-length'])))
-        id, method, params = m.get('id'), m['method'], m.get('params', {})
-        with open('log', 'a') as f: f.write(method + '\n')
-        def refuse(code, error, status=400): self.reply(status, {'jsonrpc': '2.0', 'id': id, 'error': {'code': code, 'message': error, 'data': {'said': method}}})
-        def answer(result): self.reply(200, {'jsonrpc': '2.0', 'id': id, 'result': result})
-        if id is None: return self.reply(202, {})
+        m, id, method, _ = self.message()
+        params = m.get('params', {})
+        note(method)
+        def refuse(code, error, status=400): self.reply(status, json.dumps({'jsonrpc': '2.0', 'id': id, 'error': {'code': code, 'message': error, 'data': {'said': method}}}).encode())
+        def answer(result): self.reply(200, json.dumps({'jsonrpc': '2.0', 'id': id, 'result': result}).encode())
+        if id is None: return self.reply(202)
         if self.headers.get('mcp-session-id'): return refuse(-32600, 'no sessions here')
         if self.headers.get('mcp-protocol-version') != params['_meta']['io.modelcontextprotocol/protocolVersion']: return refuse(-32020, 'version')
         if self.headers.get('mcp-method') != method: return refuse(-32020, 'method')
@@ -331,16 +326,12 @@ class Handler(BaseHTTPRequestHandler):
         if method == 'future/thing': return refuse(-32601, 'Method not found', 404)
         if about == 'linger':
             self.send_response(200); self.send_header('content-type', 'text/event-stream'); self.send_header('connection', 'close'); self.end_headers()
-            note = {'jsonrpc': '2.0', 'method': 'notifications/progress', 'params': {}}
-            self.wfile.write(('data: %s\n\n' % json.dumps(note)).encode()); self.wfile.flush()
+            told = {'jsonrpc': '2.0', 'method': 'notifications/progress', 'params': {}}
+            self.wfile.write(('data: %s\n\n' % json.dumps(told)).encode()); self.wfile.flush()
             if self.connection.recv(1) == b'':
                 with open('cut', 'w') as f: f.write('off')
             return
         answer({'about': about})
-server = ThreadingHTTPServer(('127.0.0.1', 0), Handler)
-with open('port.new', 'w') as f: f.write(str(server.server_port))
-os.rename('port.new', 'port')
-server.serve_forever()
 "#;
 
 #[test]

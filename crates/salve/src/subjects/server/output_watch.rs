@@ -155,3 +155,46 @@ fn is_being_installed(root: &Path) -> bool {
         command.is_some_and(|command| installs_packages(&command)) && is_inside()
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+    use std::process::Command;
+    use std::sync::Arc;
+
+    use salve_core::scrub::ScrubKey;
+
+    use super::*;
+    use crate::process::{Outlet, OutputStyle};
+
+    #[test]
+    fn nothing_is_broken_while_somebody_installs_packages_in_the_project() {
+        let dir = tempfile::tempdir().unwrap();
+        let root = dir.path().canonicalize().unwrap();
+        let manifest = r#"{"name":"app","dependencies":{"ms":"2.1.3"}}"#;
+        let lock = r#"{"name":"app","lockfileVersion":3,"packages":{"":{"name":"app","dependencies":{"ms":"2.1.3"}},"node_modules/ms":{"version":"2.1.3"}}}"#;
+        fs::write(root.join("package.json"), manifest).unwrap();
+        fs::write(root.join("package-lock.json"), lock).unwrap();
+        let capture = Capture::new(Arc::new(Outlet::none()), OutputStyle::Plain);
+        let sandbox = crate::sandbox::tests::usual();
+        let place = FailurePlace::new(&root, &root, &[], &[], &sandbox);
+        let scrubber = Scrubber::new(ScrubKey::new([5; 32]));
+        let is_broken = || {
+            let gone = "Error: Cannot find package 'ms': node_modules is gone".to_owned();
+            impairment(&capture, Some(gone), &place, &scrubber).is_some()
+        };
+        assert!(is_broken());
+        // A process that calls itself as an install does, once the shell has become it.
+        let mut install = Command::new("bash");
+        install.args(["-c", "exec -a 'npm ci' sleep 300"]).current_dir(&root);
+        let mut install = install.spawn().unwrap();
+        while !is_being_installed(&root) {
+            assert!(install.try_wait().unwrap().is_none(), "it ended");
+            std::thread::yield_now();
+        }
+        assert!(!is_broken());
+        install.kill().unwrap();
+        install.wait().unwrap();
+        assert!(is_broken());
+    }
+}
