@@ -10,6 +10,7 @@ use salve_core::event::{Entry, LoopId, SubjectKind};
 use salve_core::id::IncidentId;
 use salve_core::incident::Incident;
 use salve_core::iteration::Loop;
+use salve_core::overview::{IncidentIndex, IndexedIncident};
 use salve_core::repair::{RepairScene, RepairState, Server, ServerState, servers};
 use salve_core::scrub::Scrubber;
 use salve_core::view::{IncidentView, LoopView};
@@ -76,6 +77,26 @@ pub fn incident_view(
 ) -> Result<Option<IncidentView>, StoreError> {
     let entries = journal.read(0, &Stream::Incident(id), usize::MAX)?;
     Ok(IncidentView::of(entries).ok())
+}
+
+/// Returns the rows of the last `most` incidents that opened before the entry `before`, the newest
+/// first, as an index of the whole journal has them.
+pub fn newest_rows(
+    journal: &dyn Journal,
+    before: u64,
+    most: usize,
+) -> Result<Vec<IndexedIncident>, StoreError> {
+    let mut entries = Vec::new();
+    for opened in journal.read_back(before, &Stream::Incidents, most)? {
+        if let Some(id) = opened.incident {
+            entries.extend(journal.read(0, &Stream::Incident(id), usize::MAX)?);
+        }
+    }
+    // An index hears entries in their order.
+    entries.sort_by_key(|entry| entry.seq);
+    let mut index = IncidentIndex::default();
+    entries.iter().for_each(|entry| index.hear(entry));
+    Ok(index.before(before).cloned().collect())
 }
 
 /// Returns the last incidents, the newest first, of `most` that were opened.
@@ -215,4 +236,65 @@ pub fn known_loops(journal: &dyn Journal) -> Result<Vec<Loop>, StoreError> {
 pub fn known_loop(journal: &dyn Journal, id: &LoopId) -> Result<Option<Loop>, StoreError> {
     let entries = journal.read(0, &Stream::Loop(id.clone()), usize::MAX)?;
     Ok(Loop::replay(id, &entries).ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+    use salve_core::event::{
+        Actor, Amounts, Draft, Event, IncidentEvent, IncidentOutcome, Process, Proof,
+    };
+    use salve_core::scrub::Scrubbed;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::project::Project;
+    use crate::store::Store;
+
+    fn opened() -> Event {
+        let data = r#"{
+            "subject": {"kind": "check", "name": "test", "repeat": "safe"},
+            "policy": {"person": "ada", "mode": "legacy", "limits": {}, "backoff_ms": 0,
+                "engage_ms": 0, "write_ms": 0, "quiet_ms": 0, "watch_ms": 0, "cooldown_ms": 0,
+                "max_files": 8, "max_lines": 300, "on_failure": "undo", "at_a_loss": "ask"},
+            "symptom": {"signature": "0000000000000001", "class": "import_error",
+                "key_line": "Cannot find module './orders'", "acted": "no"}
+        }"#;
+        Event::of_text("opened", 1, data).unwrap()
+    }
+
+    #[test]
+    fn the_newest_rows_are_those_of_an_index_of_everything() {
+        let dir = tempfile::tempdir().unwrap();
+        let store = Store::open(&Project::at(dir.path()).unwrap()).unwrap();
+        let journal = store.journal();
+        let outcome = IncidentOutcome::Recovered(Proof::Proven);
+        let ended = Event::Incident(IncidentEvent::Ended { outcome });
+        let spent = Amounts { tokens: 7, ..Amounts::default() };
+        let charged = Event::Incident(IncidentEvent::Charged { effect: 1, spent });
+        // Three lives that overlap; the second is open.
+        for (id, event) in [
+            (1, opened()),
+            (2, opened()),
+            (1, charged.clone()),
+            (3, opened()),
+            (2, charged),
+            (3, ended.clone()),
+            (1, ended),
+        ] {
+            let by = Process { pid: 1, started: 1, host: Scrubbed::literal("here") };
+            let incident = Some(IncidentId(Uuid::from_u128(id)));
+            let by = Actor::Salve(by);
+            journal.append(Draft { at: Timestamp::now(), by, incident, event }).unwrap();
+        }
+        let mut index = IncidentIndex::default();
+        for entry in journal.read(0, &Stream::IncidentCourses, 99).unwrap() {
+            index.hear(&entry);
+        }
+        for (before, most) in [(u64::MAX, 99), (u64::MAX, 2), (4, 2), (4, 1), (1, 9)] {
+            let want: Vec<_> = index.before(before).take(most).cloned().collect();
+            assert_eq!(newest_rows(journal, before, most).unwrap(), want, "{before} {most}");
+        }
+        assert_eq!(index.rows().len(), 3);
+    }
 }

@@ -301,8 +301,29 @@ fn every_kind_comes_back_as_it_was() {
         let encoded = event.encode();
         let changed = matches!(event, Event::Incident(IncidentEvent::Finished { .. }));
         assert_eq!(encoded.version, 1 + u32::from(changed));
+        let text = encoded.data.to_string();
+        assert_eq!(Event::of_text(&encoded.kind, encoded.version, &text).as_ref(), Some(&event));
         assert_eq!(Event::decode(encoded).unwrap(), event);
     }
+}
+
+#[test]
+fn text_that_salve_does_not_write_is_left_to_the_slower_way() {
+    for (kind, version, data) in [
+        ("noted", 0, r#"{"text":"a"}"#),
+        ("noted", 2, r#"{"text":"a"}"#),
+        ("teleported", 1, "{}"),
+        ("noted", 1, r#"{"text":"a"} {}"#),
+        ("noted", 1, r#"{"text":"a"},"data":{"text":"b"}"#),
+        ("noted", 1, r#"{"text":"a","text":"b"}"#),
+        ("noted", 1, r#"{"text":"a""#),
+        ("noted", 1, ""),
+        ("noted", 1, "null"),
+    ] {
+        assert_eq!(Event::of_text(kind, version, data), None, "{kind} {version} {data}");
+    }
+    let spaced = Event::of_text("noted", 1, " { \"text\" : \"a\" } ");
+    assert_eq!(spaced, Some(Event::Note(NoteEvent::Noted { text: text("a") })));
 }
 
 #[test]
@@ -341,6 +362,7 @@ fn malformed_data_of_a_known_kind_is_an_error() {
         ("ended", json!({"outcome": "won"})),
     ] {
         let encoded = Encoded { kind: kind.into(), version: 1, data: data.clone() };
+        assert_eq!(Event::of_text(kind, 1, &data.to_string()), None, "{kind} {data}");
         let err = Event::decode(encoded).expect_err(&data.to_string());
         assert!(matches!(err, DecodeError::Malformed { .. }), "{kind} {data}: {err}");
     }

@@ -17,12 +17,13 @@ use crate::store::{Journal, Store, StoreError, Stream};
 
 /// Reads what was earned in a project.
 pub fn load(journal: &dyn Journal) -> Result<Earned, StoreError> {
-    let judged = journal.read(0, &Stream::Approvals, usize::MAX)?;
-    let approved = judged.iter().filter(|entry| entry.event.kind() == "approved");
-    let mut incidents: BTreeSet<IncidentId> = approved.filter_map(|entry| entry.incident).collect();
+    let approved = journal.read(0, &Stream::ApprovedRemedies, usize::MAX)?;
+    let mut incidents: BTreeSet<IncidentId> =
+        approved.iter().filter_map(|entry| entry.incident).collect();
     if incidents.is_empty() {
         return Ok(Earned::default());
     }
+    let judged = journal.read(0, &Stream::Approvals, usize::MAX)?;
     // Wherever else the same commands ran, how they did counts too.
     let commands: Vec<_> = judged.iter().filter_map(command).collect();
     let ours: BTreeSet<_> = commands

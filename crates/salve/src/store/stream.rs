@@ -41,6 +41,8 @@ pub enum Stream {
     Orders,
     /// What the gate judged and what people approved, in all incidents.
     Approvals,
+    /// What people approved, in all incidents: few entries, however many the gate judged.
+    ApprovedRemedies,
     /// The rules that people made of what they approved, and which failures changed their names.
     EarnedRules,
     /// Who was told what.
@@ -103,10 +105,16 @@ impl Stream {
             Stream::Sessions => all(&["agent_attached", "agent_detached"]),
             Stream::Orders => Selector { kinds: &["ordered"], which: KindSelector::OfNoIncident },
             Stream::Approvals => all(&["judged", "approved"]),
+            Stream::ApprovedRemedies => all(&["approved"]),
             Stream::EarnedRules => all(&["rule_accepted", "rule_withdrawn", "rekeyed"]),
             Stream::Notices => all(&["notified"]),
             Stream::ToolFailures => all(&["tool_failed"]),
         }
+    }
+
+    /// Tells whether so many entries stand in it that all are best read in their order.
+    pub(super) fn is_common(&self) -> bool {
+        *self == Stream::IncidentCourses
     }
 
     /// Returns whether an entry stands in this stream.

@@ -14,7 +14,7 @@ use tokio::sync::{oneshot, watch};
 
 use super::live_feed::LiveFeed;
 use super::problem::HttpProblem;
-use super::views::ProjectReader;
+use super::views::{IndexProgress, ProjectReader};
 use crate::config::Sources;
 use crate::project::Project;
 use crate::store::{Store, StoreError, Stream};
@@ -86,6 +86,12 @@ struct WaitingWork<W> {
     is_over: bool,
 }
 
+impl<W> WaitingWork<W> {
+    fn next(&mut self) -> Option<W> {
+        self.requests.pop_front().or_else(|| self.streams.pop_front())
+    }
+}
+
 struct WorkQueue<W> {
     waiting: Mutex<WaitingWork<W>>,
     changed: Condvar,
@@ -106,8 +112,7 @@ impl<W> WorkQueue<W> {
     fn next(&self) -> Option<W> {
         let mut waiting = self.lock();
         loop {
-            let next = waiting.requests.pop_front();
-            if let Some(work) = next.or_else(|| waiting.streams.pop_front()) {
+            if let Some(work) = waiting.next() {
                 return Some(work);
             }
             if waiting.is_over {
@@ -115,6 +120,11 @@ impl<W> WorkQueue<W> {
             }
             waiting = self.changed.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         }
+    }
+
+    /// Returns the next piece of work if one is there.
+    fn next_now(&self) -> Option<W> {
+        self.lock().next()
     }
 
     fn crowd(&self) -> StreamCrowd {
@@ -238,9 +248,13 @@ fn free_name(project: &Project, taken: &[ProjectHandle]) -> String {
 }
 
 fn obey(mut desk: ProjectDesk, orders: &WorkQueue<ProjectWork>) {
-    // A long history takes a moment to read: best while the browser still opens. What stands in the
-    // way of it is told to whoever asks.
-    let _told_later = desk.reader.index();
+    // A long history takes a moment to read: best while the browser still opens, and while nobody
+    // waits. What stands in the way of it is told to whoever asks.
+    while matches!(desk.reader.index_portion(), Ok(IndexProgress::Behind)) {
+        while let Some(work) = orders.next_now() {
+            work(&mut desk);
+        }
+    }
     while let Some(work) = orders.next() {
         work(&mut desk);
     }
@@ -284,9 +298,11 @@ mod tests {
         assert_eq!(queue.crowd(), StreamCrowd::Many);
         sender.send(Asking::Request, 100);
         sender.send(Asking::Request, 101);
+        assert_eq!(queue.next_now(), Some(100));
+        sender.send(Asking::Request, 102);
         drop(sender);
         let served: Vec<_> = std::iter::from_fn(|| queue.next()).collect();
-        assert_eq!(served, [100, 101].into_iter().chain(0..20).collect::<Vec<_>>());
-        assert_eq!(queue.crowd(), StreamCrowd::Few);
+        assert_eq!(served, [101, 102].into_iter().chain(0..20).collect::<Vec<_>>());
+        assert_eq!((queue.crowd(), queue.next_now()), (StreamCrowd::Few, None));
     }
 }

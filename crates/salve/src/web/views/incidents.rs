@@ -16,7 +16,7 @@ use serde::Serialize;
 
 use super::{JsonObject, ProjectReader, ViewError};
 use crate::reading::{
-    IncidentNotFound, deserted, find_incident, has_owner, incident_view, repair_state,
+    IncidentNotFound, deserted, find_incident, has_owner, incident_view, newest_rows, repair_state,
 };
 
 /// How many open incidents are replayed for one page; more than that need `salve incidents`.
@@ -184,7 +184,13 @@ impl<'r> IncidentReader<'r> {
         query: &IncidentQuery,
     ) -> Result<IncidentPage, ViewError> {
         let limit = query.limit.clamp(1, MOST_ROWS);
-        let wanted: Vec<IndexedIncident> = {
+        let wanted: Vec<IndexedIncident> = if query.is_plain() && !self.reader.is_indexed()? {
+            // The first page of a long history waits for nothing.
+            let Some(store) = self.reader.store()? else {
+                return Ok(IncidentPage { incidents: Vec::new(), next_before: None });
+            };
+            newest_rows(store.journal(), query.before.unwrap_or(u64::MAX), limit + 1)?
+        } else {
             let index = self.reader.index()?;
             let before = query.before.unwrap_or(u64::MAX);
             let fits = |row: &&IndexedIncident| query.may_fit(row);
@@ -277,6 +283,11 @@ impl<'r> IncidentReader<'r> {
 }
 
 impl IncidentQuery {
+    /// Tells whether all incidents are wanted.
+    fn is_plain(&self) -> bool {
+        self.state.is_none() && self.subject.is_none() && self.text.is_empty()
+    }
+
     /// Tells whether a row may be wanted; how an open one stands is only known once replayed.
     fn may_fit(&self, row: &IndexedIncident) -> bool {
         let state_may_fit = match (self.state, row.ending) {

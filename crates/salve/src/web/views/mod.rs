@@ -52,6 +52,16 @@ type JsonObject = serde_json::Map<String, serde_json::Value>;
 /// How many entries are read at once.
 const BATCH: usize = 1000;
 
+/// How many entries go into the index at once: few enough that whoever asks meanwhile hardly waits.
+const PORTION: usize = 10_000;
+
+/// Whether an index has all that the journal says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IndexProgress {
+    UpToDate,
+    Behind,
+}
+
 /// Why a view cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub(in crate::web) enum ViewError {
@@ -80,6 +90,8 @@ pub(in crate::web) struct ProjectReader {
     watched: WatchedProject,
     store: Option<Store>,
     index: IncidentIndex,
+    /// How far the journal was read for the index.
+    indexed_to: u64,
     /// How much waits for a person, as it was counted last.
     waiting: usize,
     /// The journal's last entry then, and when that was.
@@ -96,6 +108,7 @@ impl ProjectReader {
             watched,
             store: None,
             index: IncidentIndex::default(),
+            indexed_to: 0,
             waiting: 0,
             waiting_at: None,
             repairs: None,
@@ -120,20 +133,40 @@ impl ProjectReader {
 
     /// Brings the index up to date and returns it.
     pub(in crate::web) fn index(&mut self) -> Result<&IncidentIndex, StoreError> {
+        while self.index_portion()? == IndexProgress::Behind {}
+        Ok(&self.index)
+    }
+
+    /// Takes the next portion of the journal into the index.
+    pub(in crate::web) fn index_portion(&mut self) -> Result<IndexProgress, StoreError> {
         self.store()?;
-        let Some(store) = &self.store else { return Ok(&self.index) };
+        let Some(store) = &self.store else { return Ok(IndexProgress::UpToDate) };
         let journal = store.journal();
-        if journal.last_seq()? < self.index.heard_to() {
+        let last = journal.last_seq()?;
+        if last < self.indexed_to {
             // The store was replaced by an older one.
-            self.index = IncidentIndex::default();
+            (self.index, self.indexed_to) = (IncidentIndex::default(), 0);
         }
-        loop {
-            let entries = journal.read(self.index.heard_to(), &Stream::IncidentCourses, BATCH)?;
-            entries.iter().for_each(|entry| self.index.hear(entry));
-            if entries.len() < BATCH {
-                return Ok(&self.index);
+        if last == self.indexed_to {
+            return Ok(IndexProgress::UpToDate);
+        }
+        let entries = journal.read(self.indexed_to, &Stream::IncidentCourses, PORTION)?;
+        entries.iter().for_each(|entry| self.index.hear(entry));
+        match entries.last().filter(|_| entries.len() >= PORTION) {
+            Some(read) => {
+                self.indexed_to = read.seq;
+                Ok(IndexProgress::Behind)
+            }
+            None => {
+                self.indexed_to = last;
+                Ok(IndexProgress::UpToDate)
             }
         }
+    }
+
+    /// Tells whether the index has all that the journal says, or all but what was written lately.
+    fn is_indexed(&mut self) -> Result<bool, StoreError> {
+        Ok(self.last_seq()?.saturating_sub(self.indexed_to) < PORTION as u64)
     }
 
     /// Returns the number of the last entry.
