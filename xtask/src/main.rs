@@ -25,6 +25,7 @@ cargo xtask <task>
   bench [NAME]    run the benchmarks (all, or those whose name contains NAME)
   fuzz [SECONDS]  run every fuzz target for so long (default 60)
   sim [SEEDS]     run the incident simulator over so many seeds (default 100000)
+  sim fleet [N]   simulate N fleets of 10,000 workers and 50 times as many of 40 (default 20)
   chaos jobs [N]  kill jobs at N random instants (default 500) and compare them with undisturbed ones
   chaos layer [N] edit files at random instants while agents work and are killed, N rounds (default 500)
   chaos fleet [N] kill and suspend workers of a fleet and kill its server, N times (default 100)
@@ -64,7 +65,7 @@ fn main() -> ExitCode {
         ["fuzz"] => steps::fuzz("60"),
         ["fuzz", seconds] => steps::fuzz(seconds),
         ["sim"] => steps::sim("100000"),
-        ["sim", seeds] => steps::sim(seeds),
+        ["sim", words @ ..] => steps::sim(&words.join(" ")),
         ["agents", words @ ..] => agents::tell_stories(words),
         ["attack"] => attack::walk(&mut io::stdout()),
         ["page"] => page::page(),

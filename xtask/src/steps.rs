@@ -133,10 +133,10 @@ pub(crate) fn fuzz(seconds: &str) -> Result<(), StepError> {
     Ok(())
 }
 
-/// Runs the incident simulator over `seeds` seeds.
-pub(crate) fn sim(seeds: &str) -> Result<(), StepError> {
+/// Runs a simulator: that of incidents over so many seeds, or that of fleets.
+pub(crate) fn sim(words: &str) -> Result<(), StepError> {
     run(cargo(&format!(
-        "run --release --package salve-core --features sim --example sim -- {seeds}"
+        "run --release --package salve-core --features sim --example sim -- {words}"
     )))
 }
 

@@ -10,11 +10,14 @@
 //! before it. Nothing is set back more often than the job may be. What fails for a reason that
 //! cannot pass is tried once.
 
+mod dealing;
 mod follow;
 mod heal;
 mod prompt;
 mod queue;
 mod review;
+#[cfg(any(test, feature = "sim"))]
+pub mod sim;
 mod state;
 mod task_events;
 #[cfg(test)]
@@ -32,6 +35,10 @@ use crate::id::JobId;
 use crate::scrub::Scrubbed;
 use crate::steps::{EndRule, Skipping, StepMachine, StepMove, StepRule, StepTerms};
 
+pub use dealing::{
+    ClaimCare, JobTrace, ProlongAnswer, RecordWrite, WakeUpEnd, WriteAnswer, WriteLook, WriteNext,
+    care_for_claim, is_to_be_prolonged,
+};
 pub use heal::{AttemptOutcome, FailureRule, class_of};
 pub use prompt::{StepPrompt, step_prompt};
 pub use queue::{

@@ -14,7 +14,7 @@ mod judge;
 mod luck;
 pub mod parts;
 mod people;
-mod rng;
+pub(crate) mod rng;
 #[cfg(test)]
 mod tests;
 mod world;

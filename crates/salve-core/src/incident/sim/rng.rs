@@ -2,10 +2,10 @@
 
 /// A SplitMix64 generator.
 #[derive(Clone, Debug)]
-pub(super) struct Rng(u64);
+pub(crate) struct Rng(u64);
 
 impl Rng {
-    pub(super) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64) -> Self {
         Self(seed)
     }
 
@@ -18,22 +18,22 @@ impl Rng {
     }
 
     /// Returns a number below `limit`, or zero if there is none.
-    pub(super) fn below(&mut self, limit: u64) -> u64 {
+    pub(crate) fn below(&mut self, limit: u64) -> u64 {
         self.next().checked_rem(limit).unwrap_or(0)
     }
 
     /// Tells `true` in `percent` of 100 cases.
-    pub(super) fn chance(&mut self, percent: u64) -> bool {
+    pub(crate) fn chance(&mut self, percent: u64) -> bool {
         self.below(100) < percent
     }
 
     /// Returns an index into something of this length.
-    pub(super) fn index(&mut self, len: usize) -> usize {
+    pub(crate) fn index(&mut self, len: usize) -> usize {
         usize::try_from(self.below(len as u64)).unwrap_or(0)
     }
 
     /// Returns one of the values.
-    pub(super) fn pick<T: Copy, const N: usize>(&mut self, values: [T; N]) -> T {
+    pub(crate) fn pick<T: Copy, const N: usize>(&mut self, values: [T; N]) -> T {
         const { assert!(N > 0) };
         values[self.index(N)]
     }

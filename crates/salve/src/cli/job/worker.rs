@@ -13,7 +13,9 @@ use jiff::Timestamp;
 use rustix::process::{Pid, Signal, kill_process};
 use salve_core::event::Process;
 use salve_core::id::JobId;
-use salve_core::job::{ClaimEnd, Job, WorkEnd, claim_end};
+use salve_core::job::{
+    ClaimCare, ClaimEnd, Job, ProlongAnswer, WorkEnd, care_for_claim, claim_end, is_to_be_prolonged,
+};
 use salve_core::scrub::Scrubbed;
 use salve_core::steps::StepsStanding;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -352,16 +354,21 @@ impl Worker<'_> {
 
     /// Prolongs a claim; a process whose claim counts no longer is ended.
     fn hold(&self, job: &mut RunningJob) {
-        let since = job.held_at.elapsed();
-        if since < self.lease / 3 {
+        let (since, lease) = (millis(job.held_at.elapsed()), millis(self.lease));
+        if !is_to_be_prolonged(since, lease) {
             return;
         }
         let asked_at = Instant::now();
-        match self.store.queue().heartbeat(job.claim, self.lease) {
-            Ok(ClaimStanding::Held) => job.held_at = asked_at,
-            Ok(ClaimStanding::Fenced) => self.give_up(job, "another worker took it over"),
-            Err(_) if since < self.lease => {}
-            Err(_) => self.give_up(job, "its claim could not be renewed"),
+        let answer = match self.store.queue().heartbeat(job.claim, self.lease) {
+            Ok(ClaimStanding::Held) => ProlongAnswer::Held,
+            Ok(ClaimStanding::Fenced) => ProlongAnswer::Fenced,
+            Err(_) => ProlongAnswer::Nothing,
+        };
+        match care_for_claim(answer, since, lease) {
+            ClaimCare::Keep => {}
+            ClaimCare::Renew => job.held_at = asked_at,
+            ClaimCare::Fenced => self.give_up(job, "another worker took it over"),
+            ClaimCare::Expired => self.give_up(job, "its claim could not be renewed"),
         }
     }
 

@@ -7,9 +7,10 @@ use async_nats::jetstream::Context;
 use async_nats::jetstream::consumer::{DeliverPolicy, pull};
 use futures_util::StreamExt as _;
 use salve_core::id::JobId;
+use salve_core::job::WriteAnswer;
 use uuid::Uuid;
 
-use super::streams::{FleetStream, StreamNames, WriteOutcome, read_all, refused, write_at};
+use super::streams::{FleetStream, StreamNames, read_all, refused, write_at};
 use crate::store::fleet::{FleetError, FleetOrder, PlacedOrder};
 
 /// The version of an order's shape.
@@ -32,8 +33,8 @@ pub(super) async fn place(
     for _ in 0..3 {
         match write_at(context, subject.clone(), 0, bytes.clone()).await? {
             // The first of two that were sent refuses the second.
-            WriteOutcome::Done | WriteOutcome::Refused => return Ok(()),
-            WriteOutcome::Unheard => tokio::time::sleep(PAUSE).await,
+            WriteAnswer::Kept | WriteAnswer::Refused => return Ok(()),
+            WriteAnswer::Nothing => tokio::time::sleep(PAUSE).await,
         }
     }
     Err(FleetError::Late { what: "giving an order" })

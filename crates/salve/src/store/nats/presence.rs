@@ -1,8 +1,9 @@
 //! Which workers are there: each writes a key now and then that goes unless it is written again.
 
 use async_nats::jetstream::Context;
+use salve_core::job::WriteAnswer;
 
-use super::streams::{FleetStream, StreamNames, WriteOutcome, read_all, refused, write, write_at};
+use super::streams::{FleetStream, StreamNames, read_all, refused, write, write_at};
 use crate::store::fleet::{FleetError, WorkerSeen};
 
 /// What the keys of workers begin with.
@@ -59,7 +60,7 @@ pub(super) async fn take_reconciler(
     names: &StreamNames,
 ) -> Result<bool, FleetError> {
     let subject = names.named(FleetStream::Presence, RECONCILER);
-    Ok(write_at(context, subject, 0, Vec::new()).await? == WriteOutcome::Done)
+    Ok(write_at(context, subject, 0, Vec::new()).await? == WriteAnswer::Kept)
 }
 
 fn key(names: &StreamNames, worker: &str) -> String {

@@ -5,7 +5,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use salve_core::id::JobId;
-use salve_core::job::{ClaimEnd, ClaimGrant, QueueState, QueuedJob, RetryTerms, WakeUpMove};
+use salve_core::job::{
+    ClaimEnd, ClaimGrant, JobTrace, QueueState, QueuedJob, RetryTerms, WakeUpMove,
+};
 use salve_core::scrub::Scrubbed;
 
 use super::blobs::Blobs;
@@ -220,19 +222,19 @@ impl FleetJobs {
             WakeUpMove::Claim => {
                 let mut record = found.record;
                 let grant = record.job.claim(worker.clone(), millis(lease), now);
-                if !self.records.replace(&mut record, found.revision).await? {
-                    // Whoever was faster had no wake-up, or an older one.
-                    woken.come_again(0).await;
+                let is_written = self.records.replace(&mut record, found.revision).await?;
+                let end = grant.wake_up_end(is_written, millis(lease));
+                if !is_written {
+                    woken.end(end).await;
                     return Ok(None);
                 }
                 match grant {
                     ClaimGrant::Dead => {
                         self.settle_as(&record).await?;
-                        woken.settle().await;
+                        woken.end(end).await;
                     }
                     ClaimGrant::Granted(epoch) => {
-                        // Whoever is woken then takes it over, or finds that it was prolonged.
-                        woken.come_again(millis(lease)).await;
+                        woken.end(end).await;
                         let bytes = self.payload(&record).await?;
                         self.held().insert(job, woken);
                         let payload = String::from_utf8_lossy(&bytes).into_owned();
@@ -317,13 +319,14 @@ impl FleetJobs {
     pub(super) async fn settle_as(&self, record: &JobRecord) -> Result<(), FleetError> {
         let job = record.job.job;
         let woken = self.held().remove(&job);
-        if record.job.needs_waking() {
-            return self.wake_ups.wake(job).await;
-        }
-        if record.job.state == QueueState::Dead {
-            let (context, names) = (&self.records.context, &self.records.names);
-            let subject = names.subject(FleetStream::DeadLetter, job);
-            write(context, "writing a dead letter", subject, record.encode()?).await?;
+        match record.job.trace() {
+            JobTrace::WakeUp => return self.wake_ups.wake(job).await,
+            JobTrace::DeadLetter => {
+                let (context, names) = (&self.records.context, &self.records.names);
+                let subject = names.subject(FleetStream::DeadLetter, job);
+                write(context, "writing a dead letter", subject, record.encode()?).await?;
+            }
+            JobTrace::None => {}
         }
         if let Some(woken) = woken {
             woken.settle().await;

@@ -8,7 +8,6 @@ use std::collections::HashSet;
 use async_nats::jetstream::Context;
 use futures_util::TryStreamExt as _;
 use salve_core::id::JobId;
-use salve_core::job::QueueState;
 
 use super::presence::take_reconciler;
 use super::queue::FleetJobs;
@@ -28,9 +27,7 @@ pub(super) async fn reconcile(jobs: &FleetJobs) -> Result<usize, FleetError> {
     let mut mended = 0;
     for record in records {
         let job = record.job.job;
-        let lacks_waking = record.job.needs_waking() && !woken.contains(&job);
-        let lacks_letter = record.job.state == QueueState::Dead && !buried.contains(&job);
-        if lacks_waking || lacks_letter {
+        if record.job.lacks_its_trace(woken.contains(&job), buried.contains(&job)) {
             jobs.settle_as(&record).await?;
             mended += 1;
         }

@@ -7,19 +7,15 @@ use std::time::Duration;
 use async_nats::jetstream::Context;
 use async_nats::jetstream::stream::{LastRawMessageErrorKind, Stream};
 use salve_core::id::JobId;
-use salve_core::job::{UnheardWrite, judge_unheard};
+use salve_core::job::{RecordWrite, WriteLook, WriteNext};
 
 use super::clock::ServerClock;
 use super::record::{FoundRecord, JobRecord};
-use super::streams::{
-    FleetStream, StreamNames, WriteOutcome, is_no_message, read_all, refused, write_at,
-};
+use super::streams::{FleetStream, StreamNames, is_no_message, read_all, refused, write_at};
 use crate::store::fleet::FleetError;
 
-/// How often a write of which nothing was heard is tried again.
-const TRIES: u32 = 6;
-
-/// How long to wait before, longer each time: a new leader may have to be found.
+/// How long to wait before a write of which nothing was heard is looked for, longer each time: a new
+/// leader may have to be found.
 const PAUSE: Duration = Duration::from_millis(250);
 
 /// The records of a fleet's jobs.
@@ -83,32 +79,34 @@ impl JobRecords {
         record: &mut JobRecord,
         revision: u64,
     ) -> Result<bool, FleetError> {
-        let sent = record.mark_for(revision);
+        let mut of = RecordWrite::new(record.mark_for(revision));
         let (job, bytes) = (record.job.job, record.encode()?);
-        for attempt in 1..=TRIES {
+        loop {
             let subject = self.names.subject(FleetStream::Record, job);
-            match write_at(&self.context, subject, revision, bytes.clone()).await? {
-                WriteOutcome::Done => return Ok(true),
-                // Of one that was sent twice, the first may be what refuses the second.
-                WriteOutcome::Refused if attempt == 1 => return Ok(false),
-                WriteOutcome::Refused | WriteOutcome::Unheard => {}
+            let answer = write_at(&self.context, subject, revision, bytes.clone()).await?;
+            let mut next = of.on_answer(answer);
+            if next == WriteNext::Look {
+                tokio::time::sleep(PAUSE * of.sends()).await;
+                next = of.on_look(self.look(job).await?);
             }
-            tokio::time::sleep(PAUSE * attempt).await;
-            let found = match self.find(job).await {
-                Ok(Some(found)) => judge_unheard(&sent, &found.last_write()),
-                Ok(None) if revision == 0 => UnheardWrite::Open,
-                Ok(None) => UnheardWrite::Lost,
-                // Nothing is known yet.
-                Err(FleetError::Late { .. } | FleetError::Refused { .. }) => UnheardWrite::Open,
-                Err(error) => return Err(error),
-            };
-            match found {
-                UnheardWrite::Written => return Ok(true),
-                UnheardWrite::Lost => return Ok(false),
-                UnheardWrite::Open => {}
+            match next {
+                WriteNext::Counts => return Ok(true),
+                WriteNext::Lost => return Ok(false),
+                WriteNext::Send | WriteNext::Look => {}
+                WriteNext::Unknown => return Err(FleetError::Late { what: "writing a record" }),
             }
         }
-        Err(FleetError::Late { what: "writing a record" })
+    }
+
+    /// Sees what is there of a write of which nothing was heard.
+    async fn look(&self, job: JobId) -> Result<WriteLook, FleetError> {
+        match self.find(job).await {
+            Ok(Some(found)) => Ok(WriteLook::Found(found.last_write())),
+            Ok(None) => Ok(WriteLook::Missing),
+            // Nothing is known yet.
+            Err(FleetError::Late { .. } | FleetError::Refused { .. }) => Ok(WriteLook::Unknown),
+            Err(error) => Err(error),
+        }
     }
 
     /// Changes a record as it is, however often others write meanwhile; `change` tells whether it

@@ -16,6 +16,7 @@ use async_nats::jetstream::stream::{
 use async_nats::jetstream::{ErrorCode, object_store};
 use futures_util::StreamExt as _;
 use salve_core::id::JobId;
+use salve_core::job::WriteAnswer;
 
 use super::link::in_words;
 use crate::store::fleet::{FleetError, FleetName, FleetStanding, FleetTerms, StreamStanding};
@@ -70,17 +71,6 @@ pub(super) enum FleetStream {
     Order,
     /// Which workers are there, and who reconciles; each goes unless it is written again.
     Presence,
-}
-
-/// What came of a write at a revision.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum WriteOutcome {
-    /// It is kept.
-    Done,
-    /// Somebody else wrote first.
-    Refused,
-    /// Nobody knows.
-    Unheard,
 }
 
 impl FleetStream {
@@ -301,7 +291,7 @@ pub(super) async fn write_at(
     subject: String,
     revision: u64,
     bytes: Vec<u8>,
-) -> Result<WriteOutcome, FleetError> {
+) -> Result<WriteAnswer, FleetError> {
     let message =
         PublishMessage::build().payload(bytes.into()).expected_last_subject_sequence(revision);
     publish(context, subject, message).await
@@ -317,8 +307,8 @@ pub(super) async fn write(
     for attempt in 1..=TRIES {
         let message = PublishMessage::build().payload(bytes.clone().into());
         match publish(context, subject.clone(), message).await? {
-            WriteOutcome::Done => return Ok(()),
-            WriteOutcome::Refused | WriteOutcome::Unheard => {
+            WriteAnswer::Kept => return Ok(()),
+            WriteAnswer::Refused | WriteAnswer::Nothing => {
                 tokio::time::sleep(PAUSE * attempt).await
             }
         }
@@ -330,20 +320,20 @@ async fn publish(
     context: &Context,
     subject: String,
     message: PublishMessage,
-) -> Result<WriteOutcome, FleetError> {
+) -> Result<WriteAnswer, FleetError> {
     let place = || subject.clone();
     let acknowledged = match context.send_publish(subject.clone(), message).await {
         Ok(sent) => sent.await,
         Err(error) => Err(error),
     };
     match acknowledged {
-        Ok(_) => Ok(WriteOutcome::Done),
+        Ok(_) => Ok(WriteAnswer::Kept),
         Err(error) => match error.kind() {
-            PublishErrorKind::WrongLastSequence => Ok(WriteOutcome::Refused),
+            PublishErrorKind::WrongLastSequence => Ok(WriteAnswer::Refused),
             // It may have arrived, or may still arrive.
             PublishErrorKind::TimedOut
             | PublishErrorKind::BrokenPipe
-            | PublishErrorKind::StreamNotFound => Ok(WriteOutcome::Unheard),
+            | PublishErrorKind::StreamNotFound => Ok(WriteAnswer::Nothing),
             PublishErrorKind::MaxPayloadExceeded
             | PublishErrorKind::MaxAckPending
             | PublishErrorKind::WrongLastMessageId

@@ -11,6 +11,7 @@ use async_nats::jetstream::consumer::{AckPolicy, Consumer, pull};
 use async_nats::jetstream::message::{AckKind, Acker};
 use futures_util::StreamExt as _;
 use salve_core::id::JobId;
+use salve_core::job::WakeUpEnd;
 
 use super::streams::{FleetStream, StreamNames, patiently, refused, write};
 use crate::store::fleet::FleetError;
@@ -60,6 +61,14 @@ impl WakeUp {
     pub(super) async fn settle(&self) {
         // It would come once more and be settled then.
         let _sent = self.acker.ack().await;
+    }
+
+    /// Lets become of it what came of the claim that it led to.
+    pub(super) async fn end(&self, end: WakeUpEnd) {
+        match end {
+            WakeUpEnd::Again(ms) => self.come_again(ms).await,
+            WakeUpEnd::Settled => self.settle().await,
+        }
     }
 }
 
