@@ -59,8 +59,10 @@ pub(crate) fn bench(name: &str) -> Result<(), StepError> {
         for bench in stems(&root().join("crates").join(package).join("benches"), "rs")? {
             if bench.contains(name) {
                 let mut command = cargo(&format!("bench --package {package} --bench {bench}"));
-                if bench == "proxy" {
-                    beside_others(&mut command);
+                match bench.as_str() {
+                    "proxy" => beside_others(&mut command),
+                    "fleet" => in_a_fleet(&mut command),
+                    _ => {}
                 }
                 run(command)?;
             }
@@ -77,6 +79,17 @@ fn beside_others(bench: &mut Command) {
     // It does not know the second generation of the SDK yet.
     if let Some(python) = python("mcp-proxy", &["mcp-proxy", "mcp<2"]) {
         bench.env("SALVE_BENCH_MCP_PROXY", python.with_file_name("mcp-proxy"));
+    }
+}
+
+/// Gives the benchmark of fleets its servers, and what is measured beside them in the same run.
+fn in_a_fleet(bench: &mut Command) {
+    bench.args(["--features", "fleet"]);
+    if let Some(program) = nats_server() {
+        bench.env("SALVE_NATS_SERVER", program);
+    }
+    if let Some(python) = python("celery", &["celery", "redis", "packaging"]) {
+        bench.env("SALVE_BENCH_CELERY", python);
     }
 }
 

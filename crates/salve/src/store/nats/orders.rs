@@ -31,7 +31,7 @@ pub(super) async fn place(
     let subject =
         format!("{}.{}", names.subject(FleetStream::Order, order.job), Uuid::new_v4().simple());
     for _ in 0..3 {
-        match write_at(context, subject.clone(), 0, bytes.clone()).await? {
+        match write_at(context, subject.clone(), 0, bytes.clone()).await?.answer {
             // The first of two that were sent refuses the second.
             WriteAnswer::Kept | WriteAnswer::Refused => return Ok(()),
             WriteAnswer::Nothing => tokio::time::sleep(PAUSE).await,

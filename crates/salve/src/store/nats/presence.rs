@@ -60,7 +60,7 @@ pub(super) async fn take_reconciler(
     names: &StreamNames,
 ) -> Result<bool, FleetError> {
     let subject = names.named(FleetStream::Presence, RECONCILER);
-    Ok(write_at(context, subject, 0, Vec::new()).await? == WriteAnswer::Kept)
+    Ok(write_at(context, subject, 0, Vec::new()).await?.answer == WriteAnswer::Kept)
 }
 
 fn key(names: &StreamNames, worker: &str) -> String {

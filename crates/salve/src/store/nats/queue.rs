@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures_util::future::try_join_all;
 use salve_core::id::JobId;
 use salve_core::job::{
     ClaimEnd, ClaimGrant, JobTrace, QueueState, QueuedJob, RetryTerms, WakeUpMove,
@@ -21,6 +22,9 @@ use crate::store::{ClaimStanding, ClaimToken, JobArtifact, JobClaim, JobQueue, S
 
 /// How long a job waits for a worker that offers what it needs before one is looked for again.
 const UNFIT_MS: u64 = 1_000;
+
+/// The largest payload that is kept in the record itself, which is written often.
+const INLINE: usize = 2 * 1024;
 
 /// How many jobs a worker turns down at once.
 const MOST_UNFIT: u32 = 64;
@@ -40,8 +44,17 @@ pub(super) struct FleetJobs {
     pub(super) blobs: Blobs,
     /// What this worker offers.
     pub(super) labels: Arc<Mutex<Vec<String>>>,
-    /// The wake-ups by which this process got what it holds, to be settled when a job is over.
-    held: Arc<Mutex<HashMap<JobId, WakeUp>>>,
+    /// What this process holds.
+    held: Arc<Mutex<HashMap<JobId, HeldRecord>>>,
+}
+
+/// A job that this process holds.
+#[derive(Debug)]
+struct HeldRecord {
+    /// The wake-up by which it got it, to be settled when the job is over.
+    woken: WakeUp,
+    /// The record as it was when it was last seen.
+    found: FoundRecord,
 }
 
 impl NatsQueue {
@@ -128,8 +141,8 @@ impl JobQueue for NatsQueue {
         let jobs = self.jobs.clone();
         let done = self.link.wait("queueing a job again", async move {
             let changed = jobs.records.change(job, |record, now| record.job.requeue(now)).await?;
-            let RecordChange::To(record) = changed else { return Ok(false) };
-            jobs.settle_as(&record).await?;
+            let RecordChange::To(found) = changed else { return Ok(false) };
+            jobs.settle_as(&found.record).await?;
             Ok(true)
         });
         Ok(done?)
@@ -152,7 +165,7 @@ impl JobQueue for NatsQueue {
 }
 
 impl FleetJobs {
-    fn held(&self) -> MutexGuard<'_, HashMap<JobId, WakeUp>> {
+    fn held(&self) -> MutexGuard<'_, HashMap<JobId, HeldRecord>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -163,18 +176,24 @@ impl FleetJobs {
 
     async fn submit(&self, record: JobRecord, payload: String) -> Result<(), FleetError> {
         let job = record.job.job;
-        let payload = self.blobs.keep(job, payload.into_bytes()).await?;
+        let mut record = record;
+        if payload.len() <= INLINE {
+            record.job.payload = payload;
+        } else {
+            record.payload = Some(self.blobs.keep(job, payload.into_bytes()).await?);
+        }
+        // Hardly ever is it there already, so that is only looked for where it turns out so.
+        let mut revision = 0;
         loop {
-            let revision = match self.records.find(job).await? {
+            let mut record = record.submitted_at(self.records.now().await?);
+            if self.records.replace(&mut record, revision).await?.is_some() {
+                return self.wake_ups.wake(job).await;
+            }
+            revision = match self.records.find(job).await? {
                 Some(found) if found.record.is_gone => found.revision,
                 Some(_) => return Ok(()),
                 None => 0,
             };
-            let now = self.records.now().await?;
-            let mut record = record.submitted_at(now, payload.clone());
-            if self.records.replace(&mut record, revision).await? {
-                return self.wake_ups.wake(job).await;
-            }
         }
     }
 
@@ -211,7 +230,7 @@ impl FleetJobs {
         lease: Duration,
     ) -> Result<Option<JobClaim>, FleetError> {
         let job = woken.job;
-        let Some(found) = found else {
+        let Some(mut found) = found else {
             woken.settle().await;
             return Ok(None);
         };
@@ -220,23 +239,23 @@ impl FleetJobs {
             WakeUpMove::Forget => woken.settle().await,
             WakeUpMove::After(ms) => woken.come_again(ms).await,
             WakeUpMove::Claim => {
-                let mut record = found.record;
-                let grant = record.job.claim(worker.clone(), millis(lease), now);
-                let is_written = self.records.replace(&mut record, found.revision).await?;
-                let end = grant.wake_up_end(is_written, millis(lease));
-                if !is_written {
+                let grant = found.record.job.claim(worker.clone(), millis(lease), now);
+                let written = self.records.replace(&mut found.record, found.revision).await?;
+                let end = grant.wake_up_end(written.is_some(), millis(lease));
+                let Some(revision) = written else {
                     woken.end(end).await;
                     return Ok(None);
-                }
+                };
+                found.revision = revision;
                 match grant {
                     ClaimGrant::Dead => {
-                        self.settle_as(&record).await?;
+                        self.settle_as(&found.record).await?;
                         woken.end(end).await;
                     }
                     ClaimGrant::Granted(epoch) => {
                         woken.end(end).await;
-                        let bytes = self.payload(&record).await?;
-                        self.held().insert(job, woken);
+                        let bytes = self.payload(&found.record).await?;
+                        self.held().insert(job, HeldRecord { woken, found });
                         let payload = String::from_utf8_lossy(&bytes).into_owned();
                         let token = ClaimToken { job, epoch };
                         return Ok(Some(JobClaim { token, payload }));
@@ -250,7 +269,7 @@ impl FleetJobs {
     async fn payload(&self, record: &JobRecord) -> Result<Vec<u8>, FleetError> {
         match &record.payload {
             Some(file) => self.blobs.content(record.job.job, file).await,
-            None => Ok(Vec::new()),
+            None => Ok(record.job.payload.clone().into_bytes()),
         }
     }
 
@@ -260,6 +279,17 @@ impl FleetJobs {
         claim: ClaimToken,
         change: impl Fn(&mut JobRecord, i64),
     ) -> Result<RecordChange, FleetError> {
+        let known = self.held().get(&claim.job).map(|held| held.found.clone());
+        self.while_held_since(claim, known, change).await
+    }
+
+    /// Changes a record if the claim still counts; what was known of it is tried first.
+    async fn while_held_since(
+        &self,
+        claim: ClaimToken,
+        known: Option<FoundRecord>,
+        change: impl Fn(&mut JobRecord, i64),
+    ) -> Result<RecordChange, FleetError> {
         let held = |record: &mut JobRecord, now| {
             let is_held = record.job.is_held_by(claim.epoch);
             if is_held {
@@ -267,7 +297,11 @@ impl FleetJobs {
             }
             is_held
         };
-        self.records.change(claim.job, held).await
+        let changed = self.records.change_known(claim.job, known, held).await?;
+        if let (RecordChange::To(found), Some(held)) = (&changed, self.held().get_mut(&claim.job)) {
+            held.found = FoundRecord::clone(found);
+        }
+        Ok(changed)
     }
 
     /// Keeps files of a job; they are there once this returns.
@@ -276,11 +310,10 @@ impl FleetJobs {
         job: JobId,
         artifacts: Vec<JobArtifact>,
     ) -> Result<Vec<(String, FleetFile)>, FleetError> {
-        let mut kept = Vec::new();
-        for JobArtifact { name, bytes } in artifacts {
-            kept.push((name, self.blobs.keep(job, bytes).await?));
-        }
-        Ok(kept)
+        let keep = |JobArtifact { name, bytes }: JobArtifact| async move {
+            self.blobs.keep(job, bytes).await.map(|file| (name, file))
+        };
+        try_join_all(artifacts.into_iter().map(keep)).await
     }
 
     async fn checkpoint(
@@ -289,12 +322,11 @@ impl FleetJobs {
         artifacts: Vec<JobArtifact>,
     ) -> Result<ClaimStanding, FleetError> {
         let found = self.records.present(claim.job).await?;
-        if !found.is_some_and(|found| found.record.job.is_held_by(claim.epoch)) {
-            return Ok(ClaimStanding::Fenced);
-        }
+        let is_held = |found: &FoundRecord| found.record.job.is_held_by(claim.epoch);
+        let Some(found) = found.filter(is_held) else { return Ok(ClaimStanding::Fenced) };
         let kept = self.keep_all(claim.job, artifacts).await?;
-        let changed = self.while_held(claim, |record, _| record.artifacts.extend(kept.clone()));
-        Ok(standing(&changed.await?))
+        let named = |record: &mut JobRecord, _| record.artifacts.extend(kept.clone());
+        Ok(standing(&self.while_held_since(claim, Some(found), named).await?))
     }
 
     async fn artifact(&self, job: JobId, name: &str) -> Result<Option<Vec<u8>>, FleetError> {
@@ -308,8 +340,8 @@ impl FleetJobs {
     async fn finish(&self, claim: ClaimToken, end: ClaimEnd) -> Result<ClaimStanding, FleetError> {
         let changed =
             self.while_held(claim, |record, now| record.job.finish(end.clone(), now)).await?;
-        if let RecordChange::To(record) = &changed {
-            self.settle_as(record).await?;
+        if let RecordChange::To(found) = &changed {
+            self.settle_as(&found.record).await?;
         }
         Ok(standing(&changed))
     }
@@ -318,7 +350,7 @@ impl FleetJobs {
     /// it leaves that to the reconciler.
     pub(super) async fn settle_as(&self, record: &JobRecord) -> Result<(), FleetError> {
         let job = record.job.job;
-        let woken = self.held().remove(&job);
+        let held = self.held().remove(&job);
         match record.job.trace() {
             JobTrace::WakeUp => return self.wake_ups.wake(job).await,
             JobTrace::DeadLetter => {
@@ -328,8 +360,8 @@ impl FleetJobs {
             }
             JobTrace::None => {}
         }
-        if let Some(woken) = woken {
-            woken.settle().await;
+        if let Some(held) = held {
+            held.woken.settle().await;
         }
         Ok(())
     }

@@ -21,9 +21,9 @@ pub(super) struct JobRecord {
     mark: Uuid,
     /// When it was submitted, in milliseconds of the server's clock.
     pub(super) submitted_ms: i64,
-    /// How it stands. Its payload is kept as a file of its own, since this is written often.
+    /// How it stands. A large payload is kept as a file of its own, since this is written often.
     pub(super) job: QueuedJob,
-    /// The file with its payload.
+    /// The file with its payload, unless that is small.
     pub(super) payload: Option<FleetFile>,
     /// What a worker has to offer to get it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -59,11 +59,11 @@ impl JobRecord {
         }
     }
 
-    /// Returns it as it is written by the server's time, with the file of its payload.
-    pub(super) fn submitted_at(&self, now_ms: i64, payload: FleetFile) -> Self {
-        let made = Self::submitted(self.job.job, self.job.terms, now_ms);
-        let (needs, artifacts) = (self.needs.clone(), self.artifacts.clone());
-        Self { needs, artifacts, payload: Some(payload), ..made }
+    /// Returns it as it is written by the server's time.
+    pub(super) fn submitted_at(&self, now_ms: i64) -> Self {
+        let Self { job: QueuedJob { job, payload, terms, .. }, .. } = self.clone();
+        let job = QueuedJob::submitted(job, payload, terms, now_ms);
+        Self { submitted_ms: now_ms, job, ..self.clone() }
     }
 
     /// Gives it a mark for a write at a revision.

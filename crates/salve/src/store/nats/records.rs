@@ -31,7 +31,7 @@ pub(super) struct JobRecords {
 #[derive(Clone, Debug)]
 pub(super) enum RecordChange {
     /// The record is as the change made it.
-    To(Box<JobRecord>),
+    To(Box<FoundRecord>),
     /// The change did not want it, or there is no such record.
     Not,
 }
@@ -73,25 +73,29 @@ impl JobRecords {
         Ok(self.find(job).await?.filter(|found| !found.record.is_gone))
     }
 
-    /// Replaces a record at a revision; tells whether that is what it is now.
+    /// Replaces a record at a revision; returns the revision that it is now, if it counts.
     pub(super) async fn replace(
         &self,
         record: &mut JobRecord,
         revision: u64,
-    ) -> Result<bool, FleetError> {
+    ) -> Result<Option<u64>, FleetError> {
         let mut of = RecordWrite::new(record.mark_for(revision));
         let (job, bytes) = (record.job.job, record.encode()?);
         loop {
             let subject = self.names.subject(FleetStream::Record, job);
-            let answer = write_at(&self.context, subject, revision, bytes.clone()).await?;
-            let mut next = of.on_answer(answer);
+            let written = write_at(&self.context, subject, revision, bytes.clone()).await?;
+            let (mut kept, mut next) = (written.revision, of.on_answer(written.answer));
             if next == WriteNext::Look {
                 tokio::time::sleep(PAUSE * of.sends()).await;
-                next = of.on_look(self.look(job).await?);
+                let look = self.look(job).await?;
+                if let WriteLook::Found(found) = look {
+                    kept = found.revision;
+                }
+                next = of.on_look(look);
             }
             match next {
-                WriteNext::Counts => return Ok(true),
-                WriteNext::Lost => return Ok(false),
+                WriteNext::Counts => return Ok(Some(kept)),
+                WriteNext::Lost => return Ok(None),
                 WriteNext::Send | WriteNext::Look => {}
                 WriteNext::Unknown => return Err(FleetError::Late { what: "writing a record" }),
             }
@@ -110,22 +114,39 @@ impl JobRecords {
     }
 
     /// Changes a record as it is, however often others write meanwhile; `change` tells whether it
-    /// wants to.
+    /// wants to. A record that was known before is tried first: its revision says whether it is the
+    /// last one still.
+    pub(super) async fn change_known(
+        &self,
+        job: JobId,
+        mut known: Option<FoundRecord>,
+        change: impl Fn(&mut JobRecord, i64) -> bool,
+    ) -> Result<RecordChange, FleetError> {
+        loop {
+            let is_known = known.is_some();
+            let found = match known.take() {
+                Some(known) => Some(known),
+                None => self.present(job).await?,
+            };
+            let Some(mut found) = found else { return Ok(RecordChange::Not) };
+            if change(&mut found.record, self.now().await?) {
+                if let Some(revision) = self.replace(&mut found.record, found.revision).await? {
+                    found.revision = revision;
+                    return Ok(RecordChange::To(Box::new(found)));
+                }
+            } else if !is_known {
+                return Ok(RecordChange::Not);
+            }
+        }
+    }
+
+    /// Changes a record as it is, however often others write meanwhile.
     pub(super) async fn change(
         &self,
         job: JobId,
         change: impl Fn(&mut JobRecord, i64) -> bool,
     ) -> Result<RecordChange, FleetError> {
-        loop {
-            let Some(found) = self.present(job).await? else { return Ok(RecordChange::Not) };
-            let mut record = found.record;
-            if !change(&mut record, self.now().await?) {
-                return Ok(RecordChange::Not);
-            }
-            if self.replace(&mut record, found.revision).await? {
-                return Ok(RecordChange::To(Box::new(record)));
-            }
-        }
+        self.change_known(job, None, change).await
     }
 
     /// Removes what is kept of a job besides its record and its files.

@@ -285,13 +285,27 @@ pub(super) fn refused(what: &'static str, error: &dyn std::error::Error) -> Flee
     FleetError::Refused { what, said }
 }
 
+/// What was heard of a message that was written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Written {
+    pub(super) answer: WriteAnswer,
+    /// The revision at which it is kept, if it is.
+    pub(super) revision: u64,
+}
+
+impl Written {
+    fn not(answer: WriteAnswer) -> Self {
+        Self { answer, revision: 0 }
+    }
+}
+
 /// Writes a message, if what its subject had last is of this revision; 0 means nothing at all.
 pub(super) async fn write_at(
     context: &Context,
     subject: String,
     revision: u64,
     bytes: Vec<u8>,
-) -> Result<WriteAnswer, FleetError> {
+) -> Result<Written, FleetError> {
     let message =
         PublishMessage::build().payload(bytes.into()).expected_last_subject_sequence(revision);
     publish(context, subject, message).await
@@ -306,7 +320,7 @@ pub(super) async fn write(
 ) -> Result<(), FleetError> {
     for attempt in 1..=TRIES {
         let message = PublishMessage::build().payload(bytes.clone().into());
-        match publish(context, subject.clone(), message).await? {
+        match publish(context, subject.clone(), message).await?.answer {
             WriteAnswer::Kept => return Ok(()),
             WriteAnswer::Refused | WriteAnswer::Nothing => {
                 tokio::time::sleep(PAUSE * attempt).await
@@ -320,20 +334,20 @@ async fn publish(
     context: &Context,
     subject: String,
     message: PublishMessage,
-) -> Result<WriteAnswer, FleetError> {
+) -> Result<Written, FleetError> {
     let place = || subject.clone();
     let acknowledged = match context.send_publish(subject.clone(), message).await {
         Ok(sent) => sent.await,
         Err(error) => Err(error),
     };
     match acknowledged {
-        Ok(_) => Ok(WriteAnswer::Kept),
+        Ok(said) => Ok(Written { answer: WriteAnswer::Kept, revision: said.sequence }),
         Err(error) => match error.kind() {
-            PublishErrorKind::WrongLastSequence => Ok(WriteAnswer::Refused),
+            PublishErrorKind::WrongLastSequence => Ok(Written::not(WriteAnswer::Refused)),
             // It may have arrived, or may still arrive.
             PublishErrorKind::TimedOut
             | PublishErrorKind::BrokenPipe
-            | PublishErrorKind::StreamNotFound => Ok(WriteAnswer::Nothing),
+            | PublishErrorKind::StreamNotFound => Ok(Written::not(WriteAnswer::Nothing)),
             PublishErrorKind::MaxPayloadExceeded
             | PublishErrorKind::MaxAckPending
             | PublishErrorKind::WrongLastMessageId
