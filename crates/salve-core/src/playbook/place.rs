@@ -13,6 +13,8 @@ const SHAPES: &[&str] = &[
     r"(?:^|[\s(\[])(?P<path>[\w@./~+-]*[\w-]\.[cm]?[jt]sx?)\((?P<line>\d+),\d+\)",
     r"\bat (?P<path>[\w@./~+-]*[\w-]\.(?:pl|pm|t)) line (?P<line>\d+)",
     r" in (?P<path>[\w@./~+-]*[\w-]\.php) on line (?P<line>\d+)",
+    // A script of a shell may have any name.
+    r"(?m)^(?P<path>[\w@./~+-]*[./][\w@./~+-]*): (?:line )?(?P<line>\d+): (?:[Ss]yntax error|unexpected EOF while)",
 ];
 
 /// Directories whose files are not the project's own source.
@@ -138,6 +140,10 @@ mod tests {
             ("  --> src/main.rs:8:5", " (src/main.rs:8)"),
             ("#   Failed test 'adds'\n#   at t/a.t line 7.", " (t/a.t:7)"),
             ("PHP Parse error:  unexpected \";\" in /p/index.php on line 2", " (index.php:2)"),
+            ("run.sh: 3: Syntax error: end of file unexpected", " (run.sh:3)"),
+            ("ok\n./build: line 5: syntax error near unexpected token `fi'", " (./build:5)"),
+            ("/p/run.sh: line 9: unexpected EOF while looking for matching `\"'", " (run.sh:9)"),
+            ("sh: 1: Syntax error: Unterminated quoted string", ""),
             ("    at node:internal/main.js:28:49", ""),
             ("/other/x.js:3", ""),
         ];
