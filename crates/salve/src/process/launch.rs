@@ -202,6 +202,7 @@ fn with_pipes(
     input: ProcessInput,
     brand: u64,
 ) -> io::Result<LaunchedProcess> {
+    let is_one = spec.output.keeps_order() && !matches!(input, ProcessInput::Wired { .. });
     let mut streams = Vec::new();
     let mut captured = |side: OutputSide| -> io::Result<OwnedFd> {
         let (reader, writer) = pipe()?;
@@ -217,7 +218,12 @@ fn with_pipes(
         ProcessInput::File(stdin) => (stdin, captured(OutputSide::Out)?, None),
         ProcessInput::Wired { stdin, stdout } => (stdin, stdout, None),
     };
-    let err_writer = captured(OutputSide::Err)?;
+    let err_writer = if is_one {
+        // Through two pipes, what was written first could come out last.
+        out_writer.try_clone()?
+    } else {
+        captured(OutputSide::Err)?
+    };
     let since = Instant::now();
     let pid = branded(brand, || {
         let files = [reader.as_fd(), out_writer.as_fd(), err_writer.as_fd()];

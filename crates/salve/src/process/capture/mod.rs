@@ -59,6 +59,11 @@ impl Capture {
         Capture { lines, ..self }
     }
 
+    /// Returns whether output and errors lead to one place, where their order shows.
+    pub(in crate::process) fn keeps_order(&self) -> bool {
+        self.outlet.is_one()
+    }
+
     /// Returns the last lines of the present run of the process, as it wrote them.
     pub fn tail(&self) -> String {
         let bytes = lock(&self.tail).last(self.lines);

@@ -65,11 +65,17 @@ impl Outlet {
             let stat = rustix::fs::fstat(fd.as_ref()?).ok()?;
             Some((stat.st_dev, stat.st_ino))
         };
-        let is_one = place(&out).is_some() && place(&out) == place(&err);
+        // What nobody sees is kept in its order, as in a terminal.
+        let is_one = place(&out) == place(&err) && place(&out).is_some() == out.is_some();
         let sink = |fd: Option<OwnedFd>| Mutex::new(fd.map_or(Sink::Closed, Sink::Open));
         let sinks = [sink(out), sink(err)];
         let (mid_line, status, has_status, has_lost) = Default::default();
         Outlet { sinks, mid_line, is_one, status, has_status, has_lost }
+    }
+
+    /// Returns whether both sides lead to one place, where their order shows.
+    pub fn is_one(&self) -> bool {
+        self.is_one
     }
 
     /// Writes all of `bytes` to one side, waiting as long as its reader does.
