@@ -52,8 +52,13 @@ pub enum ProbeAnswer {
     Nobody,
     /// Another process answers there.
     Stranger,
-    /// It listens and does not answer in time.
+    /// It has not answered yet, or does not even listen, and nothing says that it will not: it may only
+    /// be slow.
+    Slow,
+    /// It listens and does not answer in the time in which it has to.
     Silent,
+    /// It listens, and for long it neither answered nor did anything.
+    Still,
     /// It answers, and not as it should.
     Bad,
 }
@@ -199,6 +204,9 @@ const LONGEST_WELL_PAUSE: u64 = 3;
 
 /// The longest pause between two looks at an ill server, in looks at a well one.
 const LONGEST_ILL_PAUSE: u64 = 30;
+
+/// The pause between two looks at a server that takes its time, in looks at one that starts.
+const SLOW_PAUSE: u64 = 4;
 
 /// Where a server answers, as far as that is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -398,7 +406,17 @@ impl ServerWatch {
                 let answers = answer == ProbeAnswer::Bad;
                 let same = failing.filter(|failing| failing.answers == answers);
                 let since = same.unwrap_or(FailingSince { at: now, answers });
-                if now.saturating_sub(since.at) >= self.terms.grace_ms {
+                let is_over = match answer {
+                    ProbeAnswer::Slow => false,
+                    // That took longer than any grace.
+                    ProbeAnswer::Still => true,
+                    ProbeAnswer::Nobody
+                    | ProbeAnswer::Stranger
+                    | ProbeAnswer::Silent
+                    | ProbeAnswer::Bad
+                    | ProbeAnswer::Good => now.saturating_sub(since.at) >= self.terms.grace_ms,
+                };
+                if is_over {
                     return Some(self.unwell(answer));
                 }
                 let soon = now.saturating_add(self.terms.delay_ms);
@@ -407,7 +425,9 @@ impl ServerWatch {
                     ProbeAnswer::Bad => soon.max(since.at.saturating_add(self.terms.grace_ms)),
                     ProbeAnswer::Nobody
                     | ProbeAnswer::Stranger
+                    | ProbeAnswer::Slow
                     | ProbeAnswer::Silent
+                    | ProbeAnswer::Still
                     | ProbeAnswer::Good => soon,
                 };
                 self.state = WatchState::Well { probe_at: Some(probe_at), failing: Some(since) };
@@ -436,7 +456,13 @@ impl ServerWatch {
             ProbeAnswer::Nobody | ProbeAnswer::Stranger | ProbeAnswer::Good if !is_late => {
                 (0, now.saturating_add(delay))
             }
-            ProbeAnswer::Silent if !is_judged => (0, now.saturating_add(delay)),
+            ProbeAnswer::Silent | ProbeAnswer::Slow | ProbeAnswer::Still if !is_judged => {
+                (0, now.saturating_add(delay))
+            }
+            // One that works is given its time, unless a remedy has to show that it helps.
+            ProbeAnswer::Slow if !(is_late && self.terms.strictness == Strictness::Strict) => {
+                (0, now.saturating_add(delay.saturating_mul(SLOW_PAUSE)))
+            }
             // It may still be starting, and each look makes it tell its fault again.
             ProbeAnswer::Bad if !is_judged => {
                 let pause = delay.saturating_mul(1 << counted.min(16));
@@ -445,10 +471,13 @@ impl ServerWatch {
             ProbeAnswer::Nobody
             | ProbeAnswer::Stranger
             | ProbeAnswer::Good
+            | ProbeAnswer::Slow
             | ProbeAnswer::Silent
+            | ProbeAnswer::Still
             | ProbeAnswer::Bad => (counted, now.saturating_add(delay)),
         };
-        if is_judged && bad >= self.terms.retries.max(1) {
+        let is_certain = answer == ProbeAnswer::Still;
+        if is_judged && (is_certain || bad >= self.terms.retries.max(1)) {
             return Some(self.unwell(answer));
         }
         self.state = WatchState::Checking { bad, probe_at };
@@ -460,7 +489,7 @@ impl ServerWatch {
         WatchTurn::Unwell(match answer {
             ProbeAnswer::Nobody => ServerTrouble::NotListening,
             ProbeAnswer::Stranger => ServerTrouble::Replaced,
-            ProbeAnswer::Silent => ServerTrouble::Hung,
+            ProbeAnswer::Slow | ProbeAnswer::Silent | ProbeAnswer::Still => ServerTrouble::Hung,
             ProbeAnswer::Bad | ProbeAnswer::Good => ServerTrouble::Unhealthy,
         })
     }

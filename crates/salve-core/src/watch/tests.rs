@@ -1,6 +1,6 @@
 //! When a server is well, ill or hung, in tables.
 
-use ProbeAnswer::{Bad, Good, Nobody, Silent, Stranger};
+use ProbeAnswer::{Bad, Good, Nobody, Silent, Slow, Still, Stranger};
 
 use super::*;
 
@@ -226,4 +226,31 @@ fn a_server_that_answers_elsewhere_is_asked_there() {
     assert!(watch.awaits_answer());
     watch.hear(3, ServerSight::Answered(Good));
     assert!(!watch.awaits_answer());
+}
+
+/// **Invariant:** A server that may only be slow is never taken for one that hangs, unless a remedy has
+/// to show that it helps.
+#[test]
+fn slow_is_not_hung() {
+    let want = [(400, WatchTurn::Soaking), (430, WatchTurn::Well)];
+    check(Strictness::Lenient, &[[Slow; 40].as_slice(), &[Good]].concat(), &want);
+    let watch = ServerWatch::new(terms(Strictness::Lenient), Address::Known);
+    assert_eq!(turns(watch, &[Slow]), [], "it is waited for");
+    let late = [[Slow; 200].as_slice(), &[Good]].concat();
+    let turn = turns(ServerWatch::new(terms(Strictness::Lenient), Address::Known), &late);
+    assert_eq!(turn.last().map(|(_, turn)| *turn), Some(WatchTurn::Well), "{turn:?}");
+    let want = [(0, WatchTurn::Soaking), (30, WatchTurn::Well)];
+    check(Strictness::Lenient, &[[Good, Good].as_slice(), &[Slow; 50], &[Good]].concat(), &want);
+    let verified = turns(ServerWatch::new(terms(Strictness::Strict), Address::Known), &[Slow]);
+    assert!(matches!(verified[..], [(1_000.., WatchTurn::Unwell(ServerTrouble::Hung))]));
+}
+
+#[test]
+fn one_that_did_nothing_for_long_hangs_without_further_proof() {
+    let hung = WatchTurn::Unwell(ServerTrouble::Hung);
+    check(Strictness::Strict, &[Slow, Still], &[(40, hung)]);
+    let fine = [(0, WatchTurn::Soaking), (30, WatchTurn::Well), (130, hung)];
+    check(Strictness::Lenient, &[Good, Good, Still], &fine);
+    let starts = [[Still; 3].as_slice(), &[Good]].concat();
+    check(Strictness::Lenient, &starts, &[(30, WatchTurn::Soaking), (60, WatchTurn::Well)]);
 }
