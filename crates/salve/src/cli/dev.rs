@@ -245,12 +245,11 @@ fn wanted(
 ) -> Result<Vec<ServerSettings>, CliError> {
     let settings = &config.settings;
     if !args.command.is_empty() {
-        let words = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect();
         let here = here(project);
         let below = here.strip_prefix(project.root()).ok().and_then(Path::to_str);
         let below = below.filter(|below| !below.is_empty());
         let entry = ServerEntry {
-            command: Some(CommandLine::Words(words)),
+            command: Some(CommandLine::Typed(args.command.clone())),
             dir: below.map(str::to_owned),
             url: args.url.clone(),
             pty: args.pty.then_some(true),

@@ -289,9 +289,7 @@ impl RequestedCheck {
 
     /// Returns a check that is known by its command.
     pub(super) fn command(kind: SubjectKind, words: &[OsString]) -> Self {
-        let words: Vec<String> =
-            words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-        let command = CommandLine::Words(words);
+        let command = CommandLine::Typed(words.to_vec());
         let name = command.to_string();
         Self { kind, name, entry: CheckEntry { command: Some(command), ..CheckEntry::default() } }
     }
@@ -328,6 +326,10 @@ pub(super) fn plan(
             None => here(project),
         },
         env,
+        limit_setting: Some(match limit {
+            Some(_) => format!("checks.{name}.timeout_ms"),
+            None => "heal.timeout_ms".to_owned(),
+        }),
         limit: limit.unwrap_or(config.settings.heal.timeout),
         input: None,
     }

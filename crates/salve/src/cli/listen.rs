@@ -3,10 +3,11 @@
 use std::time::{Duration, Instant};
 
 use salve_core::event::Entry;
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
 use super::CliError;
 use crate::process::keeper::KeeperHandle;
+use crate::process::{outlives_terminal, stand_still};
 use crate::project::Project;
 use crate::store::{Store, Stream};
 
@@ -45,7 +46,8 @@ pub(super) fn listen(
     let after = store.journal().last_seq()?;
     let (own, to) = (Store::open(project)?, tell.clone());
     let follow = move || follow(&own, after, &to);
-    let known = [SIGINT, SIGTERM, SIGHUP, SIGQUIT].iter().chain(others);
+    let hangup = (!outlives_terminal()).then_some(&SIGHUP);
+    let known = [SIGINT, SIGTERM, SIGQUIT, SIGTSTP].iter().chain(hangup).chain(others);
     let mut signals = signal_hook::iterator::Signals::new(known)
         .map_err(|error| CliError::failed("cannot listen for signals").because(error))?;
     let to = tell.clone();
@@ -54,6 +56,10 @@ pub(super) fn listen(
         for signal in signals.forever() {
             let heard = match ending {
                 _ if others.contains(&signal) => Heard::Signal(signal),
+                _ if signal == SIGTSTP => {
+                    stand_still();
+                    continue;
+                }
                 None => {
                     ending = Some(Instant::now());
                     Heard::Stop(signal)

@@ -15,6 +15,9 @@ pub enum CommandLine {
     Line(String),
     /// A program and its arguments, taken as they are.
     Words(Vec<String>),
+    /// A program and its arguments as somebody typed them, which need not be text; no settings hold
+    /// them.
+    Typed(Vec<OsString>),
 }
 
 impl CommandLine {
@@ -25,6 +28,7 @@ impl CommandLine {
             // shells do this by themselves for the last command, so nothing is added here.
             Self::Line(line) => ["sh", "-c", line].map(OsString::from).to_vec(),
             Self::Words(words) => words.iter().map(OsString::from).collect(),
+            Self::Typed(words) => words.clone(),
         }
     }
 
@@ -33,6 +37,7 @@ impl CommandLine {
         match self {
             Self::Line(line) => line.trim().is_empty(),
             Self::Words(words) => words.first().is_none_or(|program| program.trim().is_empty()),
+            Self::Typed(words) => words.first().is_none_or(|program| program.is_empty()),
         }
     }
 }
@@ -52,6 +57,10 @@ impl fmt::Display for CommandLine {
                 let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
                 f.write_str(&words.join(" "))
             }
+            Self::Typed(words) => {
+                let words = words.iter().map(|word| quoted(&word.to_string_lossy()));
+                f.write_str(&words.collect::<Vec<_>>().join(" "))
+            }
         }
     }
 }
@@ -61,6 +70,7 @@ impl Serialize for CommandLine {
         match self {
             Self::Line(line) => line.serialize(to),
             Self::Words(words) => words.serialize(to),
+            Self::Typed(words) => to.collect_seq(words.iter().map(|word| word.to_string_lossy())),
         }
     }
 }

@@ -14,6 +14,7 @@ pub mod earned;
 pub mod failure_log;
 pub mod files;
 pub mod inbox;
+pub mod interruption;
 pub mod judging_command;
 pub mod layers;
 pub mod loop_files;

@@ -8,16 +8,16 @@ use std::time::{Duration, Instant};
 
 use salve_core::event::{ProcessExit, Repeat, Subject, SubjectKind};
 use salve_core::scrub::{Scrubbed, Scrubber};
-use signal_hook::consts::{SIGINT, SIGQUIT};
 
 use super::cause::FailurePlace;
 use super::files::with_causes;
+use super::interruption::{Interruption, Patience};
 use super::run_base::RunBase;
 use super::spawn_thread;
 use super::watch_sense::{BETWEEN_LOOKS, WatchSense};
 use crate::process::{
     Capture, ProcessEnd, ProcessInput, RepeatableInput, Running, Spec, Supervisor, Terminal,
-    hears_ctrl_c,
+    stood_still,
 };
 
 #[derive(Clone, Debug)]
@@ -53,11 +53,24 @@ pub struct CommandPlan {
     pub env: Vec<(OsString, OsString)>,
     /// How long one run may take.
     pub limit: Duration,
+    /// The setting that says so, if one does.
+    pub limit_setting: Option<String>,
     /// What each run of it reads; nothing if there is none.
     pub input: Option<Arc<RepeatableInput>>,
 }
 
 impl CommandPlan {
+    /// Returns what is said of a run that outlived its limit.
+    pub fn outlived(&self) -> String {
+        let limit = self.limit.as_secs_f64();
+        match &self.limit_setting {
+            Some(setting) => format!(
+                "it was still running after {limit} s and was ended; {setting} gives it longer"
+            ),
+            None => format!("it was still running after {limit} s and was ended"),
+        }
+    }
+
     /// Returns what it judges, as a subject of incidents.
     pub fn subject(&self, scrubber: &Scrubber) -> Subject {
         Subject { kind: self.kind, name: scrubber.scrub(&self.name), repeat: Repeat::Safe }
@@ -92,6 +105,8 @@ pub struct CommandRunEnd {
     pub output: String,
     /// Whether it was ended because somebody wanted that.
     pub stopped: bool,
+    /// Whether it was ended because it outlived its limit.
+    pub timed_out: bool,
     /// Whether it was ended because it had done its work and waited for edits.
     pub watches: bool,
     /// Processes that it left behind when it ended by itself.
@@ -102,7 +117,8 @@ impl CommandRunEnd {
     /// Returns a run of nothing, which ended without an error.
     pub fn nothing() -> Self {
         let (exit, took, output) = (ProcessExit::Code(0), Duration::ZERO, String::new());
-        Self { exit, took, output, stopped: false, watches: false, left: 0 }
+        let (stopped, timed_out, watches) = (false, false, false);
+        Self { exit, took, output, stopped, timed_out, watches, left: 0 }
     }
 
     pub fn is_green(&self) -> bool {
@@ -116,12 +132,6 @@ const GRACE: Duration = Duration::from_secs(2);
 /// How long a check may tidy up where nobody can end it by another Ctrl-C.
 const TIDYING: Duration = Duration::from_secs(10);
 
-/// How long a check may tidy up before that is said.
-const UNSAID: Duration = Duration::from_secs(1);
-
-/// How often it is looked whether a check still tidies up.
-const TIDYING_LOOK: Duration = Duration::from_millis(50);
-
 /// How long what a check started may outlive it.
 const MOMENT: Duration = Duration::from_millis(300);
 
@@ -133,15 +143,6 @@ enum RunNews {
     Ended(ProcessEnd),
     Stop,
     Interrupt(Interruption),
-}
-
-/// A signal that ends Salve, which the command gets too, so that it can tidy up.
-struct Interruption {
-    signal: i32,
-    /// How long it may tidy up; without one, until it is ended by another signal.
-    limit: Option<Duration>,
-    /// Says that it tidies up, and what ends that.
-    say: Box<dyn FnOnce(String) + Send>,
 }
 
 /// What a run came to.
@@ -170,10 +171,7 @@ impl Stopper {
     /// Hands a signal on to the run, which may tidy up before it ends; `say` is called with words for
     /// people if that takes its time. At the second call the run is ended.
     pub fn interrupt(&self, signal: i32, say: impl FnOnce(String) + Send + 'static) {
-        // Who is away or hung up sends no other.
-        let is_typed = matches!(signal, SIGINT | SIGQUIT) && hears_ctrl_c();
-        let limit = (!is_typed).then_some(TIDYING);
-        let _ = self.0.send(RunNews::Interrupt(Interruption { signal, limit, say: Box::new(say) }));
+        let _ = self.0.send(RunNews::Interrupt(Interruption::new(signal, TIDYING, say)));
     }
 }
 
@@ -252,13 +250,16 @@ fn run(
     }
     // A reader that takes longer gets the rest while we go on.
     let _is_passed = running.wait_for_output(PASSING);
-    let (stopped, watches) =
-        (matches!(end, RunEndKind::Stopped), matches!(end, RunEndKind::Watches));
+    let (stopped, timed_out, watches) = (
+        matches!(end, RunEndKind::Stopped),
+        matches!(end, RunEndKind::TimedOut),
+        matches!(end, RunEndKind::Watches),
+    );
     let exit = match end {
         RunEndKind::Ended(ended) => ended.exit,
         RunEndKind::Stopped | RunEndKind::TimedOut | RunEndKind::Watches => ProcessExit::TimedOut,
     };
-    CommandRunEnd { exit, took, output: spec.output.tail(), stopped, watches, left }
+    CommandRunEnd { exit, took, output: spec.output.tail(), stopped, timed_out, watches, left }
 }
 
 /// Waits until a command ends, has to be ended, or turns out to watch for edits.
@@ -269,18 +270,24 @@ fn wait_for_end(
     output: &Capture,
     news: &mpsc::Receiver<RunNews>,
 ) -> RunEndKind {
-    let since = Instant::now();
+    let (since, stood) = (Instant::now(), stood_still());
+    // Nothing is done while the shell has stopped the job.
+    let ran = || since.elapsed().saturating_sub(stood_still().saturating_sub(stood));
     let mut sense = WatchSense::new(errand, running);
     loop {
-        let left = errand.limit.saturating_sub(since.elapsed());
+        let left = errand.limit.saturating_sub(ran());
         match news.recv_timeout(left.min(BETWEEN_LOOKS)) {
             Ok(RunNews::Ended(ended)) => break RunEndKind::Ended(ended),
             Ok(RunNews::Stop) | Err(RecvTimeoutError::Disconnected) => break RunEndKind::Stopped,
             Ok(RunNews::Interrupt(interruption)) => {
-                tidy_up(care, running, interruption, news);
+                interruption.hand_on(care, running, |pause| match news.recv_timeout(pause) {
+                    Ok(RunNews::Stop | RunNews::Interrupt(_))
+                    | Err(RecvTimeoutError::Disconnected) => Patience::Over,
+                    Ok(RunNews::Ended(_)) | Err(RecvTimeoutError::Timeout) => Patience::Left,
+                });
                 break RunEndKind::Stopped;
             }
-            Err(RecvTimeoutError::Timeout) if since.elapsed() >= errand.limit => {
+            Err(RecvTimeoutError::Timeout) if ran() >= errand.limit => {
                 break RunEndKind::TimedOut;
             }
             Err(RecvTimeoutError::Timeout) => {
@@ -288,37 +295,6 @@ fn wait_for_end(
                     break RunEndKind::Watches;
                 }
             }
-        }
-    }
-}
-
-/// Hands a signal on and waits until it has been handled, for as long as that may take, or until
-/// everything is to end now.
-fn tidy_up(
-    care: &Supervisor,
-    running: &Running,
-    Interruption { signal, limit, say }: Interruption,
-    news: &mpsc::Receiver<RunNews>,
-) {
-    let since = Instant::now();
-    care.signal_group(running, signal);
-    let mut say = Some(say);
-    while care.handles(running, signal) && limit.is_none_or(|limit| since.elapsed() < limit) {
-        if since.elapsed() >= UNSAID
-            && let Some(say) = say.take()
-        {
-            say(match limit {
-                None => "it still tidies up; another Ctrl-C ends it at once".to_owned(),
-                Some(limit) => {
-                    format!("it still tidies up, and is ended after {} s", limit.as_secs())
-                }
-            });
-        }
-        match news.recv_timeout(TIDYING_LOOK) {
-            Ok(RunNews::Stop | RunNews::Interrupt(_)) | Err(RecvTimeoutError::Disconnected) => {
-                return;
-            }
-            Ok(RunNews::Ended(_)) | Err(RecvTimeoutError::Timeout) => {}
         }
     }
 }

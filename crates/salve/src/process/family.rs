@@ -122,7 +122,15 @@ pub(super) fn signal_group(shared: &ChildrenShare, life: &ProcessLife, signal: S
     if table.alive.contains_key(&life.process.pid) {
         // All of it may have ended just now.
         let _ = rustix::process::kill_process_group(life.pid, signal);
+        // Someone who was stopped acts on nothing before being continued.
+        let _ = rustix::process::kill_process_group(life.pid, Signal::CONT);
     }
+}
+
+/// Sends a signal to all that lives of a server.
+pub(super) fn signal_members(shared: &ChildrenShare, life: &ProcessLife, signal: Signal) {
+    let members = members(shared, life);
+    signal_all(shared, life, &members, signal);
 }
 
 /// Returns whether a group still handles a signal that was sent to it: its main process lives, or

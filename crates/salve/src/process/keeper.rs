@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::SignalsInfo;
 use signal_hook::iterator::exfiltrator::WithOrigin;
 
@@ -74,8 +74,11 @@ pub fn keep_telling<S: AsRef<OsStr>>(
 ) -> io::Result<ExitCode> {
     let me = rustix::process::getpid();
     rustix::process::set_child_subreaper(Some(me))?;
-    let mut signals =
-        SignalsInfo::<WithOrigin>::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGUSR1, SIGUSR2])?;
+    let mut heard = vec![SIGINT, SIGTERM, SIGQUIT, SIGUSR1, SIGUSR2, SIGCONT];
+    if !super::outlives_terminal() {
+        heard.push(SIGHUP);
+    }
+    let mut signals = SignalsInfo::<WithOrigin>::new(heard)?;
     let terminal = rustix::termios::tcgetattr(rustix::stdio::stdin()).ok();
     let handle = signals.handle();
     let mut worker =
@@ -92,6 +95,7 @@ pub fn keep_telling<S: AsRef<OsStr>>(
                     SIGQUIT => Signal::QUIT,
                     SIGUSR1 => Signal::USR1,
                     SIGUSR2 => Signal::USR2,
+                    SIGCONT => Signal::CONT,
                     _ => Signal::TERM,
                 };
                 // It may have ended just now.

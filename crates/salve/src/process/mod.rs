@@ -8,6 +8,7 @@ pub mod answerer;
 mod capture;
 mod command;
 mod family;
+mod job_control;
 pub mod keeper;
 mod keyboard;
 mod launch;
@@ -32,6 +33,7 @@ pub use capture::{
 };
 pub(crate) use command::{Bounded, CommandBounds, run_bounded};
 pub use command::{CommandEnd, run_command};
+pub(crate) use job_control::{stand_still, stood_still};
 pub(crate) use keyboard::{hears_ctrl_c, is_debugged};
 pub(crate) use launch::ProcessInput;
 pub use launch::{SpawnError, Spec, Terminal};
@@ -118,6 +120,17 @@ pub fn is_agents() -> bool {
 
 fn carries_mark(pid: u32) -> bool {
     tree::variable(pid, AGENT_MARK).is_some_and(|mark| !mark.is_empty())
+}
+
+/// Returns whether this process was started to outlive its terminal, as by `nohup`; it is asked before
+/// anybody listens for signals, and what is ignored stays so in all that is started.
+pub(crate) fn outlives_terminal() -> bool {
+    tree::ignores(std::process::id(), rustix::process::Signal::HUP)
+}
+
+/// Returns a time in whole milliseconds.
+fn millis(time: std::time::Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
 }
 
 /// Locks `mutex`; a thread that died while holding it left nothing half done here.

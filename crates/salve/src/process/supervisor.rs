@@ -116,10 +116,17 @@ pub(super) struct ProcessLife {
     passed: Vec<Arc<Passed>>,
 }
 
+/// The care of all children of this process, as long as somebody takes it.
+static SHARED: Mutex<Weak<ChildrenShare>> = Mutex::new(Weak::new());
+
+/// Returns the care of all children of this process, if somebody takes it.
+pub(super) fn shared() -> Option<Arc<ChildrenShare>> {
+    lock(&SHARED).upgrade()
+}
+
 impl Supervisor {
     /// Makes this process the one that orphans fall to, and starts to wait for children.
     pub fn start(run: Uuid) -> Result<Supervisor, SupervisorError> {
-        static SHARED: Mutex<Weak<ChildrenShare>> = Mutex::new(Weak::new());
         let mut known = lock(&SHARED);
         if let Some(shared) = known.upgrade() {
             return Ok(Supervisor {

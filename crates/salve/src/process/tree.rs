@@ -85,8 +85,24 @@ pub fn is_fed(pid: u32) -> bool {
 
 /// Returns whether a process has a way of its own to answer a signal.
 pub(super) fn catches(pid: u32, signal: Signal) -> bool {
+    is_in_mask(pid, "SigCgt:", signal)
+}
+
+/// Returns whether a process ignores a signal.
+pub(super) fn ignores(pid: u32, signal: Signal) -> bool {
+    is_in_mask(pid, "SigIgn:", signal)
+}
+
+/// Returns whether somebody stopped a process, which has not been continued.
+pub(super) fn is_stopped(pid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The program's name may hold anything, so the fields count from the parenthesis after it.
+    stat.rsplit_once(')').is_some_and(|(_, rest)| rest.trim_start().starts_with('T'))
+}
+
+fn is_in_mask(pid: u32, name: &str, signal: Signal) -> bool {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:"));
+    let mask = status.lines().find_map(|line| line.strip_prefix(name));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok());
     mask.is_some_and(|mask| mask & (1 << (signal.as_raw() - 1)) != 0)
 }

@@ -34,7 +34,7 @@ use self::healing::CallHealing;
 use self::link::{Happened, Link};
 use self::supervisor::{ProxySupervisor, ProxySupervisorParts};
 use crate::process::keeper::KeeperHandle;
-use crate::process::{Capture, Outlet, OutputStyle, SpawnError, Supervisor};
+use crate::process::{Capture, Outlet, OutputStyle, SpawnError, Supervisor, outlives_terminal};
 use crate::subjects::tool::CallDesk;
 use crate::tools::HealMeans;
 
@@ -166,7 +166,9 @@ pub fn run(plan: ProxyPlan, care: Supervisor, calls: CallCare) -> Result<ExitCod
 
 /// Hands on signals, and the keeper's end.
 fn listen(link: &Arc<Link>) -> io::Result<()> {
-    let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let hangup = (!outlives_terminal()).then_some(SIGHUP);
+    let ending = [SIGINT, SIGTERM].into_iter().chain(hangup);
+    let mut signals = signal_hook::iterator::Signals::new(ending)?;
     let to = Arc::clone(link);
     thread("salve-signals", move || {
         for signal in signals.forever() {

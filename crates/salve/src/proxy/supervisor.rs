@@ -17,6 +17,7 @@ use super::link::{Happened, Link, ServerWire};
 use super::wire::write_all;
 use super::{OnNeed, ProxyPlan, ProxyTiming, words};
 use crate::agent::vitals::Vitals;
+use crate::heal::interruption::{Interruption, Patience};
 use crate::process::{
     Capture, ProcessEnd, ProcessInput, Running, SpawnError, Spec, Supervisor, Terminal,
 };
@@ -192,6 +193,17 @@ impl ProxySupervisor {
             Happened::ClientLost => Some(self.end(ExitCode::SUCCESS)),
             Happened::Stop(signal) => {
                 let code = u8::try_from(128 + signal).unwrap_or(u8::MAX);
+                if let Some(living) = &self.living {
+                    // As the server would hear it without Salve; what it leaves is ended below.
+                    let _ = Interruption::within(signal, GRACE).hand_on(
+                        &self.care,
+                        &living.running,
+                        |pause| {
+                            std::thread::sleep(pause);
+                            Patience::Left
+                        },
+                    );
+                }
                 Some(self.end(ExitCode::from(code)))
             }
             // Of a server that is gone.

@@ -224,3 +224,86 @@ fn a_command_runs_where_it_is_typed_and_those_of_two_packages_side_by_side() {
         salve.wait().unwrap();
     }
 }
+
+#[test]
+fn a_server_that_fails_while_another_salve_repairs_has_its_turn_after_it() {
+    let project = Project::new();
+    let script = "echo x >> one; [ $(wc -l < one) -gt 1 ] && exec sleep 300; exit 7";
+    let mut first = dev(&project, &["--json", "--name", "one", "--", "sh", "-c", script]);
+    // The watch for a relapse holds the repair lock.
+    first.env("SALVE_SERVER_FLAP_WINDOW_MS", "600000");
+    let mut first = first.stdin(Stdio::null()).stdout(Stdio::null()).spawn().unwrap();
+    wait_for("the lock", || project.dir().join(".dev-repair.lock").exists());
+    let script = script.replace("one", "two");
+    let said = File::create(project.home().join("said.log")).unwrap();
+    let mut salve = dev(&project, &["--name", "two", "--", "sh", "-c", &script]);
+    let salve = salve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap();
+    let second = Unattended { project: &project, salve };
+    second.until("this server has its turn");
+    let starts = || std::fs::read_to_string(project.dir().join("two")).unwrap().lines().count();
+    assert_eq!(starts(), 1, "{}", second.said());
+    signal("TERM", first.id());
+    first.wait().unwrap();
+    wait_for("the second start", || starts() == 2);
+    second.until("starts again");
+}
+
+#[test]
+fn the_last_lines_of_a_server_that_ends_are_passed_on_to_a_slow_reader() {
+    let project = Project::new();
+    // More than our own pipe holds, and less than it and the server's together.
+    let mut salve = dev(&project, &["--", "seq", "1", "25000"]);
+    let said = File::create(project.home().join("said.log")).unwrap();
+    let salve = salve.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(said).spawn().unwrap();
+    wait_for("the server's end", || !events(&project, "server_stopped").is_empty());
+    let output = salve.wait_with_output().unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    assert_eq!((text.lines().count(), text.lines().last()), (25_000, Some("25000")));
+}
+
+/// Works for a while after it said where it answers, then listens and takes its time for each answer.
+const SLOW: &str = r#"
+import http.server, socket, sys, time
+port = socket.create_server(("127.0.0.1", 0)).getsockname()[1]
+print(f"http://127.0.0.1:{port}/", flush=True)
+open("starts", "a").write("x\n")
+late, slow = float(sys.argv[1]), float(sys.argv[2])
+until = time.time() + late
+while time.time() < until: pass
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        time.sleep(slow)
+        self.send_response(200); self.end_headers(); self.wfile.write(b"hello")
+    def log_message(self, *args): pass
+http.server.HTTPServer(("127.0.0.1", port), Handler).serve_forever()
+"#;
+
+#[test]
+fn a_server_that_is_slow_or_listens_late_is_left_alone() {
+    for (late, slow) in [("0", "3"), ("4", "0")] {
+        let project = Project::new();
+        project.write("slow.py", SLOW);
+        let times =
+            [("REPAIR_HEALTH_TIMEOUT_MS", "300"), ("SALVE_SERVER_STARTUP_TIMEOUT_MS", "1000")];
+        let server = Unattended::start(&project, &times, &["python3", "slow.py", late, slow]);
+        server.until(if late == "0" { "up" } else { "it works on something" });
+        wait_for("its answer", || !events(&project, "server_up").is_empty());
+        assert!(events(&project, "opened").is_empty(), "{}", server.said());
+        let starts = std::fs::read_to_string(project.dir().join("starts")).unwrap();
+        assert_eq!(starts.lines().count(), 1, "{}", server.said());
+    }
+}
+
+#[test]
+fn a_server_that_answers_nothing_and_does_nothing_hangs() {
+    let project = Project::new();
+    project.write("slow.py", SLOW);
+    let times = [
+        ("REPAIR_HEALTH_TIMEOUT_MS", "300"),
+        ("SALVE_SERVER_STARTUP_TIMEOUT_MS", "1000"),
+        ("SALVE_SERVER_LIVENESS_GRACE_MS", "1000"),
+    ];
+    let server = Unattended::start(&project, &times, &["python3", "slow.py", "0", "300"]);
+    wait_for("the incident", || !events(&project, "opened").is_empty());
+    server.until("does not answer");
+}

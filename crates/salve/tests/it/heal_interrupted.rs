@@ -1,18 +1,32 @@
-//! A check that runs when Salve is ended gets the signal, as it would without Salve.
+//! What runs when Salve is ended gets the signal, as it would without Salve.
 
 use std::fs::{File, read_to_string};
-use std::process::{Child, Stdio};
+use std::process::{Child, Command, Stdio};
 
 use crate::bench::signal;
-use crate::support::{Project, is_alive, wait_for};
+use crate::support::{Project, dev, is_alive, wait_for};
 
-/// Starts `salve heal -- sh check.sh` without a terminal, and returns it when the check runs.
+/// Starts a check without a terminal, and returns Salve when the check runs.
 fn start(project: &Project, command: &[&str]) -> Child {
+    begin(project, project.command(&[&["heal", "--"], command].concat()))
+}
+
+/// Starts a server without a terminal, and returns Salve when the server runs.
+fn serve(project: &Project, command: &[&str], env: &[(&str, &str)]) -> Child {
+    let mut salve = dev(project, &[&["--"], command].concat());
+    salve.envs(env.iter().copied());
+    begin(project, salve)
+}
+
+fn begin(project: &Project, mut salve: Command) -> Child {
     let said = File::create(project.home().join("said.log")).unwrap();
-    let mut salve = project.command(&[&["heal", "--"], command].concat());
     let salve = salve.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said).spawn().unwrap();
-    wait_for("a check", || project.dir().join("up").exists());
+    wait_for("what it runs", || project.dir().join("up").exists());
     salve
+}
+
+fn said(project: &Project) -> String {
+    read_to_string(project.home().join("said.log")).unwrap()
 }
 
 /// Says which signals it got; tidies up for longer than Salve waits for what it ends itself.
@@ -30,7 +44,7 @@ fn a_check_gets_the_signal_that_ends_salve_once_and_tidies_up() {
         assert_eq!(salve.wait().unwrap().code(), Some(code), "{name}");
         assert!(project.dir().join("cleaned").exists(), "{name}");
         assert_eq!(read_to_string(project.dir().join("heard")).unwrap(), format!("{name}\n"));
-        let said = read_to_string(project.home().join("said.log")).unwrap();
+        let said = said(&project);
         assert_eq!(said.matches("still tidies up").count(), 1, "{said}");
     }
 }
@@ -61,4 +75,43 @@ fn a_check_that_never_ends_by_a_signal_is_ended_where_nobody_can_send_another() 
     assert_eq!(salve.wait().unwrap().code(), Some(130));
     let pid = read_to_string(project.dir().join("pid")).unwrap();
     assert!(!is_alive(pid.trim().parse().unwrap()));
+}
+
+#[test]
+fn a_server_gets_the_signal_that_ends_salve_once_and_tidies_up() {
+    for (name, code) in [("INT", 130), ("TERM", 143), ("HUP", 129)] {
+        let project = Project::new();
+        project.write("server.sh", TIDIES);
+        let longer = [("SALVE_SERVER_STOP_GRACE_MS", "60000")];
+        let mut salve = serve(&project, &["sh", "server.sh"], &longer);
+        signal(name, salve.id());
+        assert_eq!(salve.wait().unwrap().code(), Some(code), "{name}");
+        assert!(project.dir().join("cleaned").exists(), "{name}");
+        assert_eq!(read_to_string(project.dir().join("heard")).unwrap(), format!("{name}\n"));
+        let said = said(&project);
+        assert_eq!(said.matches("still tidies up").count(), 1, "{said}");
+        assert!(!said.contains("by force"), "{said}");
+    }
+}
+
+#[test]
+fn a_server_that_does_not_end_in_time_is_ended_by_force_and_that_is_said() {
+    for is_ordered in [false, true] {
+        let project = Project::new();
+        let script = "trap '' INT TERM; echo $$ > pid; touch up; exec sleep 300\n";
+        project.write("server.sh", script);
+        let grace = [("SALVE_SERVER_STOP_GRACE_MS", "200")];
+        let mut salve = serve(&project, &["sh", "server.sh"], &grace);
+        if is_ordered {
+            assert!(project.run(&["stop", "dev"]).status.success());
+        } else {
+            signal("INT", salve.id());
+        }
+        wait_for("its end", || said(&project).contains("was ended by force"));
+        let pid = read_to_string(project.dir().join("pid")).unwrap();
+        wait_for("the server's end", || !is_alive(pid.trim().parse().unwrap()));
+        signal("INT", salve.id());
+        assert_eq!(salve.wait().unwrap().code(), Some(130), "{}", said(&project));
+        assert!(said(&project).contains("server.stop_grace_ms"));
+    }
 }

@@ -9,8 +9,8 @@ use pty_process::blocking::Pty;
 use crate::bench::signal;
 use crate::support::{Project, dev, is_alive, wait_for};
 
-/// `salve dev` in a terminal of its own.
-struct Terminal {
+/// A command in a terminal of its own.
+pub(crate) struct Terminal {
     salve: Child,
     pty: Pty,
     screen: Arc<Mutex<String>>,
@@ -24,7 +24,7 @@ impl Terminal {
     }
 
     /// Opens a terminal of 60 columns for a command.
-    fn of(command: Command) -> Self {
+    pub(crate) fn of(command: Command) -> Self {
         let (pty, pts) = pty_process::blocking::open().unwrap();
         pty.resize(pty_process::Size::new(40, 60)).unwrap();
         let command = pty_process::blocking::Command::from(command);
@@ -41,11 +41,11 @@ impl Terminal {
     }
 
     #[track_caller]
-    fn until(&self, words: &str) {
+    pub(crate) fn until(&self, words: &str) {
         wait_for(words, || self.screen.lock().unwrap().contains(words));
     }
 
-    fn press(&mut self, key: &str) {
+    pub(crate) fn press(&mut self, key: &str) {
         self.pty.write_all(key.as_bytes()).unwrap();
     }
 }
@@ -54,6 +54,8 @@ impl Drop for Terminal {
     fn drop(&mut self) {
         if let Ok(None) = self.salve.try_wait() {
             signal("TERM", self.salve.id());
+            // A shell at a terminal ends by nothing less.
+            signal("HUP", self.salve.id());
             let _ = self.salve.wait();
         }
     }
@@ -222,15 +224,16 @@ fn a_story_fits_the_window_in_which_it_is_told() {
 }
 
 #[test]
-fn a_check_tidies_up_after_ctrl_c_until_another_one_ends_it() {
-    for is_pressed_again in [false, true] {
+fn what_runs_tidies_up_after_ctrl_c_until_another_one_ends_it() {
+    let runs = [("heal", false), ("heal", true), ("dev", false), ("dev", true)];
+    for (command, is_pressed_again) in runs {
         let project = Project::new();
         let tidy = "tidy() { echo INT >> heard; while [ ! -e go ]; do sleep 0.05; done; \
                     touch cleaned; exit 130; }\ntrap tidy INT\n\
                     echo $$ > pids; while :; do sleep 0.05; done\n";
         project.write("check.sh", tidy);
-        let mut terminal = Terminal::of(project.command(&["heal", "--", "sh", "check.sh"]));
-        wait_for("a check", || !pids(&project).is_empty());
+        let mut terminal = Terminal::of(project.command(&[command, "--", "sh", "check.sh"]));
+        wait_for("what it runs", || !pids(&project).is_empty());
         terminal.press("\x03");
         terminal.until("still tidies up");
         assert!(is_alive(pids(&project)[0]));

@@ -25,6 +25,7 @@ mod fingerprint;
 mod fleet;
 mod gate;
 mod heal;
+mod heal_as_bare;
 mod heal_breakers;
 mod heal_control;
 mod heal_faults;

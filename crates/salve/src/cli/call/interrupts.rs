@@ -8,10 +8,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGTSTP};
 
 use super::{CallError, GRACE};
-use crate::process::{Running, Supervisor};
+use crate::process::{Running, Supervisor, outlives_terminal, stand_still};
 
 /// Whom signals go to.
 #[derive(Debug, Default)]
@@ -24,10 +24,16 @@ impl Interrupts {
     /// Hands the first signal to the command; where none runs, or at the second, all ends.
     pub(super) fn listen(care: Supervisor) -> io::Result<Arc<Self>> {
         let interrupts = Arc::new(Self::default());
-        let mut signals = signal_hook::iterator::Signals::new([SIGINT, SIGTERM, SIGHUP, SIGQUIT])?;
+        let hangup = (!outlives_terminal()).then_some(SIGHUP);
+        let ending = [SIGINT, SIGTERM, SIGQUIT, SIGTSTP].into_iter().chain(hangup);
+        let mut signals = signal_hook::iterator::Signals::new(ending)?;
         let own = Arc::clone(&interrupts);
         let work = move || {
             for signal in signals.forever() {
+                if signal == SIGTSTP {
+                    stand_still();
+                    continue;
+                }
                 let is_first = !own.has_come.swap(true, Ordering::SeqCst);
                 if !(is_first && own.hand_over(signal)) {
                     care.wind_up(|_| true, GRACE);

@@ -205,6 +205,7 @@ impl PlannedRepair {
             dir: self.project.root().to_owned(),
             env: Vec::new(),
             limit: CALL_LIMIT,
+            limit_setting: None,
             input: None,
         })
     }

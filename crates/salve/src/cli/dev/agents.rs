@@ -145,6 +145,9 @@ fn specialist(
 fn name(runtime: AgentRuntime, settings: &AgentSettings) -> String {
     let word = match (runtime, &settings.command) {
         (AgentRuntime::Command, Some(CommandLine::Words(words))) => words.first().cloned(),
+        (AgentRuntime::Command, Some(CommandLine::Typed(words))) => {
+            words.first().map(|word| word.to_string_lossy().into_owned())
+        }
         (AgentRuntime::Command, Some(CommandLine::Line(line))) => {
             line.split_whitespace().next().map(str::to_owned)
         }

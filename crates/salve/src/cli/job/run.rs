@@ -168,9 +168,13 @@ impl Args {
         let lines: Vec<CommandLine> = if self.command.is_empty() {
             self.step.iter().cloned().map(CommandLine::Line).collect()
         } else {
-            let words = self.command.iter();
-            let words = words.map(|word| word.to_string_lossy().into_owned()).collect();
-            vec![CommandLine::Words(words)]
+            // A job is kept as text, so that another machine can go on with it.
+            let words = self.command.iter().map(|word| word.to_str().map(str::to_owned));
+            let words: Option<Vec<String>> = words.collect();
+            vec![CommandLine::Words(words.ok_or_else(|| {
+                CliError::usage("the command has bytes that are no text (UTF-8)")
+                    .hint("put it into a script, and let the job run that")
+            })?)]
         };
         if lines.is_empty() {
             return Err(CliError::usage("there is nothing to run")

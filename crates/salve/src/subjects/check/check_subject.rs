@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use salve_core::check::{self, CheckBrief, breaker, watching};
 use salve_core::event::{
-    Actor, AtALoss, EffectReport, Event, IncidentEvent, IncidentOutcome, RemedyKind, Subject,
+    Actor, AtALoss, EffectReport, Event, IncidentEvent, IncidentOutcome, ProcessExit, RemedyKind,
+    Subject,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident, Phase};
@@ -117,6 +118,9 @@ impl<'r> CheckSubject<'r> {
     ) {
         if !self.check.has_ended(ran, context) {
             return;
+        }
+        if ran.timed_out {
+            context.note(ONLY, &self.check.plan.outlived());
         }
         let Some(effect) = verifies else { return self.seen(ran, context) };
         let is_green = ran.is_green();
@@ -244,6 +248,11 @@ fn edits(case: &Case) -> bool {
     })
 }
 
+/// Returns whether the check was ended because it took too long: it would again.
+fn outlived_its_limit(case: &Case) -> bool {
+    case.seen().is_some_and(|seen| seen.judged_as == ProcessExit::TimedOut)
+}
+
 impl Subjects for CheckSubject<'_> {
     fn names(&self) -> Vec<String> {
         vec![self.check.plan.name.clone()]
@@ -274,21 +283,19 @@ impl Subjects for CheckSubject<'_> {
             Nature::Transient | Nature::Infrastructure | Nature::Code => false,
             Nature::Unknown => is_passing,
         };
-        let own = if may_be_flaky && case.reruns() < self.terms.reruns {
-            vec![RemedyWay::Again]
-        } else {
-            Vec::new()
-        };
+        let is_tried = case.reruns() < self.terms.reruns && !outlived_its_limit(case);
+        let own = if may_be_flaky && is_tried { vec![RemedyWay::Again] } else { Vec::new() };
         Resorts { again: AGAIN, own }
     }
 
     fn may_run_again(&self, _: usize, case: &Case, _: &RunBase<'_>) -> bool {
         // The same failure without any change is no news the fourth time.
-        !self.reported.is_worked_on() && case.reruns() < self.terms.reruns.max(SAME_AGAIN)
+        let is_news = case.reruns() < self.terms.reruns.max(SAME_AGAIN);
+        !self.reported.is_worked_on() && is_news && !outlived_its_limit(case)
     }
 
     fn runs_again_first(&self, _: usize, case: &Case) -> bool {
-        self.was_just_green && case.reruns() == 0
+        self.was_just_green && case.reruns() == 0 && !outlived_its_limit(case)
     }
 
     fn takes_variables(&self) -> bool {

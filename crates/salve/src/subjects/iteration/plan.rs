@@ -77,7 +77,8 @@ impl TestsPlan {
     pub fn command_plan(&self, of: &LoopId) -> CommandPlan {
         let Self { argv, command, dir, env, limit } = self.clone();
         let (kind, name) = (SubjectKind::Iteration, of.to_string());
-        CommandPlan { kind, name, argv, command, dir, env, limit, input: None }
+        let limit_setting = Some("loop.tests_timeout_ms".to_owned());
+        CommandPlan { kind, name, argv, command, dir, env, limit, limit_setting, input: None }
     }
 
     /// Returns what is to run for a loop.

@@ -10,6 +10,8 @@ use salve_core::recovery::{Execution, executed};
 use super::driver::LoopRun;
 use super::{LoopError, LoopNews};
 use crate::heal::cause::Evidence;
+use crate::heal::inbox::InboxMessage;
+use crate::heal::judging_command::ONLY;
 use crate::heal::millis;
 use crate::heal::run::{self, CommandRunEnd};
 use crate::process::{Capture, Outlet, OutputStyle};
@@ -33,15 +35,20 @@ impl LoopRun<'_, '_> {
         let ran = loop {
             match self.hear() {
                 LoopNews::Ran(ran) => break ran,
-                other @ (LoopNews::Agent(_)
-                | LoopNews::Ordered
-                | LoopNews::Note(_)
-                | LoopNews::Stop(_)) => {
-                    self.take(other)?;
+                LoopNews::Stop(signal) => {
+                    let inbox = self.driver.base.inbox.sender();
+                    stopper.interrupt(signal, move |text| {
+                        // Nobody is left to tell when the run of Salve is over.
+                        let _ = inbox.send(InboxMessage::Note { subject: ONLY, text });
+                    });
+                    self.take(LoopNews::Stop(signal))?;
                 }
-            }
-            if self.is_called_off() {
-                stopper.stop();
+                other @ (LoopNews::Agent(_) | LoopNews::Ordered | LoopNews::Note(_)) => {
+                    self.take(other)?;
+                    if self.of.is_called_off() {
+                        stopper.stop();
+                    }
+                }
             }
         };
         if ran.stopped || self.is_called_off() {

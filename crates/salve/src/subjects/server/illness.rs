@@ -55,6 +55,7 @@ impl ServerCare<'_, '_, '_> {
             TroubleCourse::LeaveRunning => {
                 life.watch.leave_running(millis(uptime));
                 life.was_ill = true;
+                life.never_listened = ailing.ailment == ServerTrouble::NotListening;
                 life.verifies = None;
                 let failing = Failing {
                     exit: None,
@@ -78,6 +79,22 @@ impl ServerCare<'_, '_, '_> {
         if before == Debugging::NotSeen {
             self.context.note(self.at, IN_DEBUGGER);
         }
+    }
+
+    /// Tells that a server that should have started takes its time, once.
+    pub(super) fn tell_slow(&mut self) {
+        let startup = self.server.plan.timing.startup;
+        let ProcessState::Up(life) = &mut self.server.state else { return };
+        let ran = life.since.elapsed();
+        if ran < startup || life.watch.is_well() || std::mem::replace(&mut life.slow_told, true) {
+            return;
+        }
+        let fault = life.fault.as_deref().unwrap_or("no answer yet");
+        let text = format!(
+            "after {} s: {fault}; it works on something, so it is left alone",
+            ran.as_secs()
+        );
+        self.context.note(self.at, &text);
     }
 
     /// Tells what is wrong with a server that is left running, once.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use salve_core::class::Class;
 use salve_core::event::{
     Digest, EffectReport, EffectStage, Event, IncidentEvent, ProcessExit, Proof, RemedyKind,
-    RepairMode, ServerEvent,
+    ServerEvent,
 };
 use salve_core::fingerprint::Hints;
 use salve_core::incident::{DueEffect, Trial};
@@ -23,22 +23,17 @@ use super::output_watch::{OutputWatch, found};
 use super::probing::probe;
 use super::servers::ServersShare;
 use super::{
-    AfterEnd, Ailing, CaredServer, Debugging, Failing, LifeNews, ProcessState, ServerNews,
+    AfterEnd, Ailing, CaredServer, Debugging, Ending, Failing, LifeNews, ProcessState, ServerNews,
     ServerPlan, ServerRun, Soak, Source, Stir,
 };
 use crate::heal::cause::{Evidence, FailurePlace};
 use crate::heal::files::with_causes;
-use crate::heal::{Case, Remark, RunBase, SeenFailure, SubjectContext, millis, spawn_thread};
+use crate::heal::{Case, Remark, RunBase, SeenFailure, SubjectContext, millis};
 use crate::process::{ProcessEnd, Running, Spec};
 use crate::store::StoreError;
-use crate::workspace::Workspace;
 
 /// How long a server may take to end once somebody quit it.
 const QUITTING: Duration = Duration::from_secs(10);
-
-/// What is said of a command that goes to the background.
-const LEFT_BEHIND: &str = "the command ended and left processes in the background, which end with \
-                           it; give Salve one that stays in the foreground";
 
 /// One server, and what it may use while it is looked after.
 pub(super) struct ServerCare<'s, 'c, 'a> {
@@ -55,6 +50,7 @@ impl ServerCare<'_, '_, '_> {
         server.generation += 1;
         server.ended_well = false;
         server.waits = false;
+        server.awaits_lock = None;
         server.forget_what_stirred(verifies);
         let has_incident = self.context.incident(self.at).is_some_and(waits);
         let news = self.shared.news_of(self.at, server.generation);
@@ -136,10 +132,12 @@ impl ServerCare<'_, '_, '_> {
     pub(super) fn hear(&mut self, news: LifeNews) -> Result<(), StoreError> {
         match news {
             LifeNews::Exited(ended) => self.exited(ended),
-            LifeNews::Cleared { exit, tree } => self.cleared(exit, tree),
-            LifeNews::Probed { answer, fault, status } => {
+            LifeNews::Cleared(ending) => self.cleared(ending),
+            LifeNews::Probed { answer, fault, status, took } => {
                 let ProcessState::Up(life) = &mut self.server.state else { return Ok(()) };
                 life.fault = fault;
+                life.is_slow =
+                    answer == ProbeAnswer::Slow || took >= self.server.plan.timing.timeout;
                 if answer == ProbeAnswer::Good {
                     life.good_until = self.server.capture.written();
                     life.status = status;
@@ -147,6 +145,9 @@ impl ServerCare<'_, '_, '_> {
                 }
                 let turn =
                     life.watch.hear(millis(life.since.elapsed()), ServerSight::Answered(answer));
+                if answer == ProbeAnswer::Slow {
+                    self.tell_slow();
+                }
                 self.turned(turn)
             }
             LifeNews::Arrived { what } => {
@@ -247,57 +248,15 @@ impl ServerCare<'_, '_, '_> {
         }
     }
 
-    /// Ends whatever is left of the server, then goes on with `then`.
-    pub(super) fn clear(&mut self, then: AfterEnd) {
-        let server = &mut *self.server;
-        let running = match std::mem::replace(&mut server.state, ProcessState::Clearing(then)) {
-            ProcessState::Up(life) => Some(life.running),
-            ProcessState::Down | ProcessState::Clearing(_) => None,
-        };
-        let base = &*self.context.base;
-        let (care, grace) = (base.care.clone(), server.plan.timing.stop);
-        let project = (base.terms.mode == RepairMode::Agent).then(|| base.project.clone());
-        let news = self.shared.news_of(self.at, server.generation);
-        spawn_thread("ending", move || {
-            let exit = running.and_then(|running| {
-                care.end(&running, grace);
-                running.ended().map(|ended| ended.exit)
-            });
-            // A tree that cannot be read is unlike any other.
-            let tree = project.and_then(|project| Workspace::open(&project).ok()?.tree().ok());
-            news(LifeNews::Cleared { exit, tree });
-        });
-    }
-
-    /// Takes in that the server's process ended by itself.
-    fn exited(&mut self, ended: ProcessEnd) -> Result<(), StoreError> {
-        let ProcessState::Up(life) = &self.server.state else { return Ok(()) };
-        let (verifies, base) = (life.verifies, &*self.context.base);
-        // What an agent does about it is judged by the files too, and reading them takes a while.
-        let at_once = base.terms.mode == RepairMode::Legacy || ended.exit == ProcessExit::Code(0);
-        let left = base.care.leftovers(&life.running);
-        if at_once && left.is_empty() {
-            self.server.state = ProcessState::Down;
-            return self.gone(ended, None, verifies);
-        }
-        if ended.exit == ProcessExit::Code(0) && !left.is_empty() {
-            self.context.note(self.at, LEFT_BEHIND);
-        }
-        self.clear(AfterEnd::Gone { ended, verifies });
-        Ok(())
-    }
-
     /// Goes on once nothing of the server is left.
-    fn cleared(
-        &mut self,
-        exit: Option<ProcessExit>,
-        tree: Option<Digest>,
-    ) -> Result<(), StoreError> {
+    fn cleared(&mut self, ending: Ending) -> Result<(), StoreError> {
         let ProcessState::Clearing(then) =
             std::mem::replace(&mut self.server.state, ProcessState::Down)
         else {
             return Ok(());
         };
+        self.tell_of_force(&then, ending.killed);
+        let Ending { exit, tree, .. } = ending;
         match then {
             AfterEnd::Gone { ended, verifies } => self.gone(ended, tree, verifies),
             AfterEnd::Unwell { ailing, uptime, verifies } => {
@@ -336,7 +295,7 @@ impl ServerCare<'_, '_, '_> {
     }
 
     /// Takes in that the server has ended and nothing of it is left.
-    fn gone(
+    pub(super) fn gone(
         &mut self,
         ended: ProcessEnd,
         tree: Option<Digest>,
@@ -500,6 +459,9 @@ impl ServerRun {
             output: OutputWatch::new(since),
             installed: None,
             gone_told: false,
+            is_slow: false,
+            slow_told: false,
+            never_listened: false,
             was_ill: false,
             soak: Duration::ZERO,
             address,

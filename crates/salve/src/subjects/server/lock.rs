@@ -77,6 +77,13 @@ pub(super) fn take(
     Ok(taken)
 }
 
+/// Returns whether another process that lives, or may live, holds the repair lock below `root`.
+pub(super) fn is_held_by_another(root: &Path, me: &Process, scrubber: &Scrubber) -> bool {
+    let Some(Ok(holder)) = read(&root.join(NAME)) else { return false };
+    let process = holder.process(scrubber);
+    process != *me && !process::is_gone(&process, scrubber)
+}
+
 /// Lets go of the repair lock below `root`, if it is ours.
 pub(super) fn let_go(root: &Path, me: &Process, scrubber: &Scrubber) -> Result<(), WriteError> {
     let path = root.join(NAME);

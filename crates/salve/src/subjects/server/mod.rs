@@ -10,15 +10,18 @@ mod awaiting;
 mod comeback;
 mod crash_log;
 mod crash_log_writer;
+mod ending;
 mod illness;
 mod installed;
 mod life;
 mod lock;
+mod lock_wait;
 mod neighbour;
 mod output_watch;
 mod plan;
 mod probing;
 mod servers;
+mod unrecorded;
 
 use std::collections::{BTreeSet, HashSet};
 use std::path::PathBuf;
@@ -79,12 +82,7 @@ pub enum LifeNews {
     /// Its process ended and was reaped.
     Exited(ProcessEnd),
     /// Nothing of its processes is left.
-    Cleared {
-        /// How its process ended, if there was one.
-        exit: Option<ProcessExit>,
-        /// What the project's files are then, where that matters.
-        tree: Option<Digest>,
-    },
+    Cleared(Ending),
     /// A probe came back.
     Probed {
         /// What it found.
@@ -93,6 +91,8 @@ pub enum LifeNews {
         fault: Option<String>,
         /// The status of a good one, if it has one.
         status: Option<u16>,
+        /// How long it took to come.
+        took: Duration,
     },
     /// Something that its failure named as missing is there.
     Arrived {
@@ -104,6 +104,17 @@ pub enum LifeNews {
         /// What is broken around it, if something is.
         found: Option<Impairment>,
     },
+}
+
+/// How a server's processes came to their end.
+#[derive(Debug)]
+pub struct Ending {
+    /// How its main process ended, if there was one.
+    exit: Option<ProcessExit>,
+    /// How many of its processes had to be ended by force.
+    killed: usize,
+    /// What the project's files are then, where that matters.
+    tree: Option<Digest>,
 }
 
 /// Something that is broken around a server that runs.
@@ -133,6 +144,8 @@ struct CaredServer {
     skipped: bool,
     /// Whether its last run ended by itself, as it should.
     ended_well: bool,
+    /// Its last run that ended by itself: what it wrote may still be passed on.
+    last_run: Option<Running>,
     /// When somebody quit it last, by a key or a signal.
     told_to_quit: Option<Instant>,
     /// Whether it is to start as soon as those it depends on are well.
@@ -155,6 +168,8 @@ struct CaredServer {
     own_writes: HashSet<PathBuf>,
     /// What its last failure waits for.
     awaiting: Option<AwaitingWatch>,
+    /// When to look again whether another Salve still repairs the project, if its failure waits for that.
+    awaits_lock: Option<Instant>,
     _lock: RunLock,
 }
 
@@ -281,6 +296,12 @@ struct ServerRun {
     installed: Option<InstalledPackages>,
     /// Whether it was told that some of them are gone.
     gone_told: bool,
+    /// Whether it takes longer to answer than others, so that it is given the time.
+    is_slow: bool,
+    /// Whether it was told that it takes its time.
+    slow_told: bool,
+    /// Whether it was found in trouble because it has not begun to listen anywhere.
+    never_listened: bool,
     /// How long it has to stay well before that counts.
     soak: Duration,
     /// Whether it was ill in this run, and nobody was told that it is well again.

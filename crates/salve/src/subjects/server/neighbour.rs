@@ -3,7 +3,6 @@
 //! Who works in several worktrees at once wants each server to run, so there is nothing to ask. The
 //! port is moved for this run only: the settings and the files stay as they are.
 
-use std::ffi::OsString;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener};
 use std::path::Path;
 
@@ -87,7 +86,10 @@ impl ServerCare<'_, '_, '_> {
 
 /// Changes what runs, for this run only.
 fn take_over(plan: &mut ServerPlan, ported: &PortedCommand, ports: PortMove) {
-    plan.argv = ported.argv.iter().map(OsString::from).collect();
+    // What was not changed stays as it was typed, be it text or not.
+    let typed = |word: &String| plan.argv.iter().find(|typed| typed.to_string_lossy() == *word);
+    let argv = ported.argv.iter().map(|word| typed(word).cloned().unwrap_or_else(|| word.into()));
+    plan.argv = argv.collect();
     if let Some((name, value)) = &ported.variable {
         plan.env.retain(|(known, _)| known != name);
         plan.env.push((name.into(), value.into()));

@@ -69,6 +69,12 @@ pub enum Soak {
 }
 
 impl Timing {
+    /// Returns how long an answer is waited for that need not come soon: nobody said that it has to,
+    /// and the server may only be slow.
+    pub fn patience(&self) -> Duration {
+        self.grace.max(self.timeout).saturating_mul(2)
+    }
+
     /// Returns the terms of one run; a server that crashed before has to outlive that by half, and
     /// only where something is to be proven it has to stay well for a while.
     pub fn terms(

@@ -22,6 +22,8 @@ use super::awaiting::AwaitingWatch;
 use super::crash_log::{self, CrashLog};
 use super::crash_log_writer::{CrashLogWriter, PendingCrashLog};
 use super::life::{ServerCare, place};
+use super::lock_wait::LOCK_LOOK;
+use super::unrecorded::{UnrecordedEnd, UnrecordedServers, runs_any};
 use super::{
     AfterEnd, CaredServer, Held, ProcessState, ServerNews, ServerPlan, ServerRun, ServerTerms,
     StartCause, lock, output_watch,
@@ -61,7 +63,7 @@ pub enum ServersEnd {
 pub struct Servers {
     pub(super) all: Vec<CaredServer>,
     shared: ServersShare,
-    news: NewsQueue<ServerNews>,
+    pub(super) news: NewsQueue<ServerNews>,
     terms: ServerTerms,
     logs: CrashLogWriter,
     /// The watch over the project's files, where it may help.
@@ -121,6 +123,7 @@ impl Servers {
             disturbed: Vec::new(),
             skipped: false,
             ended_well: false,
+            last_run: None,
             told_to_quit: None,
             has_answered: false,
             speaks_http: false,
@@ -131,6 +134,7 @@ impl Servers {
             left_ports: Vec::new(),
             own_writes: HashSet::new(),
             awaiting: None,
+            awaits_lock: None,
             _lock: held,
         });
         Ok(())
@@ -148,10 +152,26 @@ impl Servers {
             let text = format!("gave back {path}, which an interrupted repair had moved away");
             base.note(&name, &text);
         }
-        let end = base.care_for(self);
+        let mut times = 0;
+        let end = loop {
+            match base.care_for(self) {
+                Err(error) if runs_any(self) && !self.is_ending => {
+                    times += 1;
+                    match UnrecordedServers(self).run(&error, times, base) {
+                        UnrecordedEnd::Over => {}
+                        UnrecordedEnd::Stopped(signal) => break Ok(RunEnd::Stopped(signal)),
+                        UnrecordedEnd::NothingRuns => break Err(error),
+                    }
+                }
+                end => break end,
+            }
+        };
         // Whoever comes next finds a lock of a dead process at worst.
         let _ = lock::let_go(&root, &base.writer.me, &base.writer.scrubber);
         self.logs.wait(LAST_WORDS);
+        for server in &self.all {
+            server.wait_for_output();
+        }
         Ok(match end? {
             RunEnd::Stopped(signal) => ServersEnd::Stopped(signal),
             RunEnd::Over => self.end,
@@ -236,7 +256,7 @@ impl Servers {
     }
 
     /// Does something to every server that runs.
-    fn each_up(&self, act: impl Fn(&ServerRun)) {
+    pub(super) fn each_up(&self, act: impl Fn(&ServerRun)) {
         for server in &self.all {
             if let ProcessState::Up(life) = &server.state {
                 act(life);
@@ -281,7 +301,7 @@ impl Servers {
     }
 
     /// Gives the servers' terminals another size, now and at their next start.
-    fn resize(&mut self, rows: u16, cols: u16) {
+    pub(super) fn resize(&mut self, rows: u16, cols: u16) {
         self.each_up(|life| life.running.resize(rows, cols));
         for server in &mut self.all {
             match &mut server.plan.terminal {
@@ -313,7 +333,7 @@ impl Servers {
     fn is_settled(&self, at: usize, case: &Case) -> bool {
         let server = &self.all[at];
         match case.incident().map(Incident::phase) {
-            None => !server.waits && server.held == Held::No,
+            None => !server.waits && server.held == Held::No && server.awaits_lock.is_none(),
             Some(Phase::Closed(_)) => true,
             // What ended by itself cannot relapse.
             Some(Phase::Ending { .. }) => server.ended_well,
@@ -351,7 +371,8 @@ impl Subjects for Servers {
             // well by now needs none either.
             ProcessState::Up(life) => {
                 let is_ill = life.watch.is_ill() && life.reload == SelfReload::Unknown;
-                is_ill && !server.was_restarted_ill
+                // One that does not listen yet may still get there, and would begin anew.
+                is_ill && !server.was_restarted_ill && !life.never_listened
             }
             // Where somebody is there, what is missing is waited for; else it is tried as often as
             // it may be before Salve ends.
@@ -421,6 +442,7 @@ impl Subjects for Servers {
                 self.start_if_ready(at, context)?;
                 self.start_if_stirred(at, context)?;
             }
+            until.extend(self.look_at_lock(context)?);
             self.watch_files(context);
         }
         look_for_addresses(self, context)?;
@@ -469,12 +491,12 @@ impl Subjects for Servers {
         }
     }
 
-    fn stop(&mut self, _: i32, context: &mut SubjectContext<'_, '_>) {
+    fn stop(&mut self, signal: i32, context: &mut SubjectContext<'_, '_>) {
         self.is_ending = true;
         for at in 0..self.all.len() {
             match &mut self.all[at].state {
                 ProcessState::Down => {}
-                ProcessState::Up(_) => self.one(at, context).clear(AfterEnd::Stopped),
+                ProcessState::Up(_) => self.one(at, context).interrupt(signal),
                 // What was to start again no longer is.
                 ProcessState::Clearing(then) => *then = AfterEnd::Stopped,
             }
@@ -507,7 +529,7 @@ impl Subjects for Servers {
 
     fn may_repair(&mut self, at: usize, id: IncidentId, base: &mut RunBase<'_>) -> bool {
         let taken = lock::take(base.project.root(), id, &base.writer.me, &base.writer.scrubber);
-        let name = &self.all[at].plan.name;
+        let name = &self.all[at].plan.name.clone();
         match taken {
             Ok(lock::FoundLock::Ours) => {}
             Ok(lock::FoundLock::AfterTheDead(holder)) => {
@@ -519,10 +541,15 @@ impl Subjects for Servers {
                 base.note(name, &text);
             }
             Ok(lock::FoundLock::Held(holder)) => {
-                let text = format!(
+                let mut text = format!(
                     "process {} on {} is repairing this project (.dev-repair.lock)",
                     holder.pid, holder.host
                 );
+                // Of another machine's process nobody here sees the end.
+                if holder.process(&base.writer.scrubber).host == base.writer.me.host {
+                    text.push_str("; when that is over, this server has its turn");
+                    self.all[at].awaits_lock = Some(Instant::now() + LOCK_LOOK);
+                }
                 base.note(name, &text);
                 return false;
             }
