@@ -273,6 +273,16 @@ impl Served {
         stream
     }
 
+    /// Returns how long the process has worked: what the other work of a machine does not change.
+    fn processor_seconds(&self) -> f64 {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.child.id())).unwrap();
+        let (_, after_name) = stat.rsplit_once(") ").unwrap();
+        let fields: Vec<&str> = after_name.split(' ').collect();
+        let ticks = |at: usize| fields[at].parse::<f64>().unwrap();
+        // Linux counts hundredths of a second.
+        (ticks(11) + ticks(12)) / 100.0
+    }
+
     /// Returns a figure of the process in MB: `VmRSS` or `VmHWM`.
     fn megabytes(&self, name: &str) -> f64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap();
@@ -307,6 +317,9 @@ fn history() {
     let served = stage.serve();
     let first = milliseconds(|| drop(served.ask("GET", "/api/incidents?limit=50", "")));
     println!("history: the first answer after the start {first:.0} ms");
+    let all = milliseconds(|| drop(served.ask("GET", "/api/status", "")));
+    println!("history: the first answer that needs all of them {all:.0} ms after that");
+    println!("history: {:.1} s of the processor by then", served.processor_seconds());
     for path in [
         "/api/status",
         "/api/incidents?limit=50",

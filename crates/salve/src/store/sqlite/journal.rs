@@ -188,7 +188,7 @@ impl SqliteJournal {
 
     fn decode(&self, row: RawEntry) -> Result<Entry, StoreError> {
         let (path, seq) = (self.project().database(), row.seq);
-        let entry = row.clone().decode().map_err(|source| {
+        let entry = row.decode().map_err(|source| {
             if source.is_damage() {
                 StoreError::Corrupt { path, source: source.into() }
             } else {
@@ -306,22 +306,28 @@ impl RawEntry {
         tx.prepare_cached(sql)?.execute(values).map(drop)
     }
 
-    pub(super) fn decode(self) -> Result<Entry, RawError> {
+    pub(super) fn decode(&self) -> Result<Entry, RawError> {
         let Self { seq, at, by, incident, kind, version, data, seal } = self;
+        let (seq, at, version) = (*seq, *at, *version);
         Ok(Entry {
             seq,
             at: Timestamp::from_microsecond(at).map_err(RawError::Time)?,
-            by: serde_json::from_str(&by).map_err(RawError::Json)?,
-            incident: incident.map(|id| id.parse()).transpose().map_err(RawError::Incident)?,
-            event: match Event::of_text(&kind, version, &data) {
+            by: serde_json::from_str(by).map_err(RawError::Json)?,
+            incident: incident
+                .as_deref()
+                .map(str::parse)
+                .transpose()
+                .map_err(RawError::Incident)?,
+            event: match Event::of_text(kind, version, data) {
                 Some(event) => event,
                 None => {
-                    let data = serde_json::from_str(&data).map_err(RawError::Json)?;
+                    let (kind, data) = (kind.clone(), serde_json::from_str(data));
+                    let data = data.map_err(RawError::Json)?;
                     Event::decode(Encoded { kind, version, data }).map_err(RawError::Event)?
                 }
             },
             // What is no seal seals nothing.
-            seal: seal.and_then(|seal| seal.parse().ok()),
+            seal: seal.as_deref().and_then(|seal| seal.parse().ok()),
         })
     }
 }
