@@ -76,9 +76,14 @@ pub(in crate::store) fn is_as_left(project: &Project) -> bool {
 }
 
 /// Makes the next append write the copy again.
+///
+/// The state is emptied and stays: it is also the lock of those who copy. If it were removed, a
+/// process that is copying just now and the next one would write to two files and note one of them.
 pub(super) fn forget_copy(project: &Project) {
-    // A state that cannot be removed does not fit the new copy either.
-    let _ = fs::remove_file(state_path(project));
+    // A state that cannot be emptied does not fit the new copy either.
+    if let Ok(state) = files::open_lock(&state_path(project)) {
+        let _ = state.set_len(0);
+    }
 }
 
 fn state_path(project: &Project) -> PathBuf {
@@ -96,24 +101,26 @@ impl Copy<'_> {
         expect_file(&self.path)?;
         let (origin, last) = self.journal.bounds()?;
         let left = read_state(state).filter(|left| left.origin == origin && left.seq <= last);
-        let seq = match left.filter(|left| left.still_holds(&self.path)) {
+        let (seq, meta) = match left.filter(|left| left.still_holds(&self.path)) {
             Some(left) if left.seq == last => return Ok(last),
             Some(left) => self.extend(left.seq)?,
             None => self.rebuild()?,
         };
-        let meta = fs::symlink_metadata(&self.path).map_err(|error| self.sort(error))?;
         let left = Left::of(&meta, seq, origin);
         write_state(state, &left).map_err(|error| self.sort(error))?;
         Ok(seq)
     }
 
-    fn extend(&self, after: u64) -> Result<u64, StoreError> {
+    /// Returns the last entry the copy now has, and what is known of the file that has it: another
+    /// one may stand at its path by now, and that one does not have it.
+    fn extend(&self, after: u64) -> Result<(u64, fs::Metadata), StoreError> {
         let file = files::open_to_append(&self.path, 0o666);
         let mut file = file.map_err(|error| self.sort(error))?;
-        self.copy(after, &mut file)
+        let seq = self.copy(after, &mut file)?;
+        Ok((seq, file.metadata().map_err(|error| self.sort(error))?))
     }
 
-    fn rebuild(&self) -> Result<u64, StoreError> {
+    fn rebuild(&self) -> Result<(u64, fs::Metadata), StoreError> {
         let mut copied = Ok(0);
         let written = atomic::write_with(&self.path, |file| {
             copied = self.copy(0, file);
@@ -127,7 +134,7 @@ impl Copy<'_> {
             | WriteError::Denied { path, source }
             | WriteError::Other { path, source } => StoreError::system(&path, source),
         })?;
-        Ok(seq)
+        Ok((seq, fs::symlink_metadata(&self.path).map_err(|error| self.sort(error))?))
     }
 
     fn copy(&self, mut after: u64, to: &mut dyn Write) -> Result<u64, StoreError> {

@@ -7,6 +7,9 @@ use std::time::Duration;
 use salve_core::event::{Actor, NoteEvent};
 use salve_core::scrub::Scrubbed;
 
+use super::super::database::lock_path;
+use super::super::lock::{HeldLock, Share};
+use super::super::{export, open};
 use super::*;
 use crate::project::Project;
 use crate::store::{Store, parse_line};
@@ -123,4 +126,38 @@ fn a_copy_that_cannot_be_written_does_not_stop_the_journal() {
     fs::remove_dir(project.events()).unwrap();
     store.journal().append(note("b")).unwrap();
     assert_eq!(texts(&copy(&project)), ["a", "b"]);
+}
+
+/// **Invariant:** One process at a time copies: nobody who opens the store takes the lock away from
+/// whoever is copying, also where several found no store at the same moment.
+#[test]
+fn whoever_opens_the_store_leaves_the_lock_of_those_who_copy() {
+    let (_dir, project) = project();
+    let alone = HeldLock::take(&lock_path(&project), Share::Alone, LONG).unwrap();
+    // It has seen that there is no store, and waits.
+    let (begins, begun) = std::sync::mpsc::channel();
+    let second = std::thread::spawn({
+        let project = project.clone();
+        move || {
+            begins.send(()).unwrap();
+            Store::open(&project).unwrap().journal().append(note("second")).unwrap();
+        }
+    });
+    begun.recv().unwrap();
+    open::make_ready(&project, &mut Vec::new()).unwrap();
+    let state = project.state_dir().join("events.state");
+    let copying = HeldLock::take(&state, Share::Alone, LONG).unwrap();
+    fs::write(&state, "kept").unwrap();
+    drop(alone);
+    second.join().unwrap();
+    assert_eq!(fs::read_to_string(&state).unwrap(), "kept");
+    assert!(HeldLock::take(&state, Share::Alone, Duration::ZERO).is_err());
+    drop(copying);
+    export::forget_copy(&project);
+    let held = HeldLock::take(&state, Share::Alone, LONG).unwrap();
+    export::forget_copy(&project);
+    assert!(HeldLock::take(&state, Share::Alone, Duration::ZERO).is_err());
+    drop(held);
+    Store::open(&project).unwrap().journal().append(note("third")).unwrap();
+    assert_eq!(texts(&copy(&project)), ["second", "third"]);
 }

@@ -35,15 +35,35 @@ fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<LiveConnect
     let path = project.database();
     if file_id(&path).is_some() {
         let _guard = HeldLock::take(&lock_path(project), Share::Together, PATIENCE)?;
-        // The file may be gone by now; only who is alone makes a new one.
-        if file_id(&path).is_some() {
-            let live = connect(&path)?;
-            if live.is_ready(project)? && own::is_own(&live.conn, project)? {
-                return Ok(live);
-            }
+        if let Some(live) = open_ready(project)? {
+            return Ok(live);
         }
     }
     let _guard = HeldLock::take(&lock_path(project), Share::Alone, PATIENCE)?;
+    make_ready(project, mended)
+}
+
+/// Opens the database if it can be used as it is.
+fn open_ready(project: &Project) -> Result<Option<LiveConnection>, StoreError> {
+    let path = project.database();
+    // The file may be gone by now; only who is alone makes a new one.
+    if file_id(&path).is_none() {
+        return Ok(None);
+    }
+    let live = connect(&path)?;
+    Ok((live.is_ready(project)? && own::is_own(&live.conn, project)?).then_some(live))
+}
+
+/// Makes the database usable; nobody else may have it open.
+pub(super) fn make_ready(
+    project: &Project,
+    mended: &mut Vec<Mended>,
+) -> Result<LiveConnection, StoreError> {
+    // Whoever was alone before may have done it, and then others write and copy already.
+    if let Some(live) = open_ready(project)? {
+        return Ok(live);
+    }
+    let path = project.database();
     if project.is_projects() {
         // Before anything of it is read into the store.
         mended.extend(project.put_brought_aside()?.map(Mended::PutAside));
