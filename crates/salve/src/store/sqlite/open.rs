@@ -50,6 +50,7 @@ fn open_sound(project: &Project, mended: &mut Vec<Mended>) -> Result<LiveConnect
     }
     let live = connect(&path)?;
     let state = schema::inspect(&live.conn, &path)?;
+    salvage::expect_copy_to_end(project)?;
     // A long journal takes long to be looked at, upgraded or restored.
     live.limit.begin(None);
     let upgrade = || {
