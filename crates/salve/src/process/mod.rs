@@ -5,6 +5,7 @@
 //! nothing of it survives, whether it left its session, its parents or its environment.
 
 pub mod answerer;
+mod attached;
 mod capture;
 mod command;
 mod family;
