@@ -26,7 +26,8 @@ pub(crate) fn walk(out: &mut dyn Write) -> Result<(), StepError> {
     let text = fs::read_to_string(&path).map_err(|error| StepError::Missing(path, error))?;
     let promises = promises(&text);
     let names: Vec<&str> = promises.iter().flat_map(|promise| promise.tests.clone()).collect();
-    let mut command = cargo("test -p salve -p salve-core --lib --test it --no-fail-fast --");
+    let mut command =
+        cargo("test -p salve -p salve-core --all-features --lib --test it --no-fail-fast --");
     command.args(&names).arg("--show-output").stdout(Stdio::piped());
     let line = "cargo test".to_owned();
     let said = run_bounded(command).map_err(|error| StepError::Start(line, error))?;

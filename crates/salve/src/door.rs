@@ -149,6 +149,11 @@ impl Door {
         crate::process::spawn_thread("door", move || attend(listener, &behind, &name));
         Ok(Self { book, path })
     }
+
+    /// Returns the number of the last entry that was on record before it was open.
+    pub fn since(&self) -> u64 {
+        self.book.since
+    }
 }
 
 impl Drop for Door {

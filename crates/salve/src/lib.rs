@@ -36,6 +36,7 @@ pub mod team;
 pub mod telemetry;
 pub mod tools;
 pub mod undo;
+pub mod used_words;
 pub mod web;
 pub mod webhook_secret;
 pub mod workspace;

@@ -56,6 +56,13 @@ pub enum ProjectError {
         /// What is there instead.
         found: &'static str,
     },
+    /// Git cannot be asked what belongs to the repository.
+    #[error("{} should be a file of git's but is a pipe, a device or too large: git would wait",
+        path.display())]
+    GitWaits {
+        /// What stands there.
+        path: PathBuf,
+    },
     /// `.salve` could not be made.
     #[error("cannot make {}", path.display())]
     Make {
@@ -85,6 +92,7 @@ impl ProjectError {
             Self::NotOurs { path, .. } => {
                 format!("move {} away; Salve then makes its own", path.display())
             }
+            Self::GitWaits { path } => format!("move {} away", path.display()),
             Self::Make { source, .. } => source.advice(),
         }
     }

@@ -8,7 +8,8 @@
 //! 3. An `auto_approve` entry that equals the command byte for byte approves.
 //! 4. A `require_human` pattern asks: on the whole text, on any command that the shell parser finds in
 //!    it, and on a text that cannot be read.
-//! 5. `on_unknown` decides the rest; `allow` approves only what can be read to the end.
+//! 5. `on_unknown` decides the rest; `allow` approves only what can be read to the end, and of which it
+//!    is known what it starts.
 //!
 //! What 3 or 5 approve still asks when the run's limit is reached or the cooldown is not over.
 //!
@@ -274,7 +275,8 @@ fn asks(policy: &GatePolicy, command: &str) -> Option<GateVerdict> {
         let reason = "a part of the command matches a pattern that needs a person";
         return Some(GateVerdict::human(rule, reason));
     }
-    if let Some(why) = reading.doubt.filter(|_| allows) {
+    let doubt = || reading.doubt.or_else(|| reading.strangeness());
+    if let Some(why) = allows.then(doubt).flatten() {
         let reason = format!("more may run than is seen: {why}");
         return Some(GateVerdict::human(GateRule::Unreadable, reason));
     }

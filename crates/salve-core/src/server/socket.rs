@@ -48,16 +48,30 @@ pub fn connected(table: &str) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Returns the client's own socket of a connection: what it is called in `/proc/<pid>/fd`.
+/// The client's own socket of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ClientSocket {
+    /// What it is called in `/proc/<pid>/fd`.
+    pub inode: u64,
+    /// The user that it belongs to.
+    pub uid: u32,
+}
+
+/// Returns the client's own socket of a connection.
 ///
-/// One that its client has closed already has no such name any more.
-pub fn client_socket(table: &str, client: SocketAddr, server: SocketAddr) -> Option<u64> {
+/// One that its client has closed already has no name any more.
+pub fn client_socket(table: &str, client: SocketAddr, server: SocketAddr) -> Option<ClientSocket> {
     let plain = |at: SocketAddr| SocketAddr::new(at.ip().to_canonical(), at.port());
     let of_line = |line: &str| {
         let mut fields = line.split_ascii_whitespace();
         let (local, remote) = (address(fields.nth(1)?)?, address(fields.next()?)?);
         let is_it = plain(local) == plain(client) && plain(remote) == plain(server);
-        is_it.then(|| fields.nth(6)?.parse().ok()).flatten().filter(|inode| *inode != 0)
+        if !is_it {
+            return None;
+        }
+        let uid = fields.nth(4)?.parse().ok()?;
+        let inode = fields.nth(1)?.parse().ok().filter(|inode| *inode != 0)?;
+        Some(ClientSocket { inode, uid })
     };
     table.lines().find_map(of_line)
 }
@@ -143,7 +157,8 @@ mod tests {
         assert_eq!(connected(table).collect::<Vec<_>>(), [4712]);
         let (client, server) = ("127.0.0.1:8080", "127.0.0.1:49153");
         let [client, server] = [client, server].map(|at| at.parse().unwrap());
-        assert_eq!(client_socket(table, client, server), Some(4712));
+        let socket = ClientSocket { inode: 4712, uid: 1000 };
+        assert_eq!(client_socket(table, client, server), Some(socket));
         assert_eq!(client_socket(table, server, client), None, "that is the other end");
         let six = "   0: 00000000000000000000000001000000:0BB8 00000000000000000000000000000000:0000 0A 00000000:00000000 00:00000000 00000000     0        0 9 1 0000000000000000 100 0 0 10 0";
         let address = "[::1]:3000".parse().unwrap();

@@ -30,7 +30,7 @@ use crate::notify::{NoticePlan, Notifier};
 use crate::process::{Outlet, Supervisor, WorkOutput, strays};
 use crate::project::Project;
 use crate::sandbox::Sandbox;
-use crate::store::{Store, StoreError};
+use crate::store::{Store, StoreError, Stream};
 use crate::telemetry::Telemetry;
 
 /// How long what a killed run left may take to end by itself.
@@ -61,10 +61,25 @@ pub(super) struct Foundation<'o> {
     /// What the work under way writes.
     pub(super) work: WorkOutput,
     /// Where people's words come in while this runs.
-    _door: Option<Door>,
+    door: Option<Door>,
     /// Whoever is told figures and spans of this run.
     _telemetry: Telemetry,
     out: &'o Output,
+}
+
+/// How many entries are looked at together when the door is closed.
+const PORTION: usize = 1000;
+
+impl Drop for Foundation<'_> {
+    /// Looks once more at all that was written while the door was open: what is a person's word there
+    /// and was not announced is noted as refused when it is read, and no later Salve believes it.
+    fn drop(&mut self) {
+        let mut after = self.door.as_ref().map_or(u64::MAX, Door::since);
+        while let Ok(entries) = self.store.journal().read(after, &Stream::Project, PORTION) {
+            let Some(last) = entries.last() else { return };
+            after = last.seq;
+        }
+    }
 }
 
 impl<'o> Foundation<'o> {
@@ -97,8 +112,7 @@ impl<'o> Foundation<'o> {
         let me = crate::process::this(&scrubber);
         let _telemetry = Telemetry::start(&project, &config.settings.telemetry, &me)?;
         let work = WorkOutput::keeping_words(&project.agent_log(), &scrubber);
-        let _door = door;
-        Ok(Self { project, store, scrubber, outlet, run, notices, work, _door, _telemetry, out })
+        Ok(Self { project, store, scrubber, outlet, run, notices, work, door, _telemetry, out })
     }
 
     /// Takes the right to heal checks, and clears away what a run that was killed left.

@@ -8,12 +8,14 @@ mod stats;
 
 use std::io::{self, IsTerminal, Read};
 
+use salve_core::event::Actor;
 use salve_core::fingerprint::{Fingerprint, FingerprintRules, Hints, Window};
 use salve_core::scrub::Scrubber;
 
 use super::{CliError, Exit, Output, config, foundation, project};
 use crate::config::Config;
 use crate::dirs;
+use crate::door;
 use crate::learned::{Learned, LearnedError, SyncReport};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
@@ -99,6 +101,25 @@ impl<'a> MemoryCommandContext<'a> {
         project::tell_rekeyed(self.learned(&store).rekey(), self.out);
         self.tell(&self.learned(&store).pull()?);
         Ok(store)
+    }
+
+    /// Refuses unless a person asks: what is taught may run, and what is forgotten helps nobody any more.
+    pub(super) fn expect_person(&self, store: &Store, what: &str) -> Result<(), CliError> {
+        let refused = || CliError::needs_person(format!("only a person can {what}"));
+        // The user's own memory is no project's: it is judged by the one it is said in as well.
+        let here = Project::locate(self.out.global().project.as_deref()).ok();
+        let roots = [Some(store.project()), here.as_ref()].into_iter().flatten();
+        let refused = match roots.map(Project::root).try_for_each(door::may_speak) {
+            Err(error) => refused().because(error),
+            Ok(()) => match project::speaker(&self.scrubber) {
+                Actor::Person { .. } => return Ok(()),
+                Actor::Agent { .. }
+                | Actor::Salve(_)
+                | Actor::Unproven { .. }
+                | Actor::Forged { .. } => refused(),
+            },
+        };
+        Err(refused.hint("a person runs this in a terminal of their own"))
     }
 
     /// Opens the memory a command is about if there is one.

@@ -174,6 +174,7 @@ fn forget(
             .hint(format!("ask a person to run: salve patterns forget {id}")));
     }
     if let Some(store) = store {
+        desk.expect_person(store, "make Salve forget")?;
         let learned = desk.learned(store);
         learned.forget_usage_pattern(id)?;
         desk.tell(&learned.sync()?);

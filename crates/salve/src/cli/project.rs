@@ -139,7 +139,9 @@ impl From<ProjectError> for CliError {
             ProjectError::NotFound { .. } | ProjectError::NoDirectory { .. } => {
                 Self::usage("there is no project to work in").because(error).hint(advice)
             }
-            ProjectError::NotOurs { .. } | ProjectError::Make { .. } => {
+            ProjectError::NotOurs { .. }
+            | ProjectError::GitWaits { .. }
+            | ProjectError::Make { .. } => {
                 Self::failed("cannot use the project's .salve directory")
                     .because(error)
                     .hint(advice)

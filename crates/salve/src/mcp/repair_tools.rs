@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::error::RepairToolsError;
 use crate::config::Sources;
 use crate::heal::people::append_word;
+use crate::process::answerer;
 use crate::project::Project;
 use crate::reading::{IncidentNotFound, RepairMoment, deserted, find_incident, incident_view};
 use crate::store::{Store, StoreError, StoreOnDemand, Stream};
@@ -130,6 +131,11 @@ impl RepairTools<'_> {
         self.clients.name = Some(self.agent_name(name));
         self.clients.presence = AttachedPresence::Session;
         self.tend();
+    }
+
+    /// Remembers the process that has these tools for itself as an agent, for as long as it lives.
+    pub fn remember_client(&self) {
+        answerer::remember_client(self.place.project.root());
     }
 
     /// Takes in that a client was heard of that may keep no session.

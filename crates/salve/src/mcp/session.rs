@@ -220,6 +220,10 @@ impl ServerHandler for Session {
     ) -> Result<InitializeResult, ErrorData> {
         context.peer.set_peer_info(request.clone());
         self.hear(&request.client_info.name);
+        if matches!(self.manner, Manner::Stdio) {
+            // Before it is answered: what it does next, it does as an agent.
+            let _ = self.access.ask(|room| room.remember_client()).await;
+        }
         self.negotiate_initialize(&request)
     }
 

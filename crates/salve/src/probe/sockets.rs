@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
-use salve_core::server::socket::{self, Listener};
+use salve_core::server::socket::{self, ClientSocket, Listener};
 
 /// A process that holds a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,8 +77,11 @@ pub fn owner(address: SocketAddr, family: &[u32]) -> Owner {
 pub enum ConnectionClients {
     /// These processes.
     Seen(Vec<u32>),
-    /// Some process whose files cannot be read.
-    Unseen,
+    /// Nobody whose files can be read.
+    Unseen {
+        /// The user that the connection belongs to.
+        uid: u32,
+    },
     /// Nobody any more.
     Gone,
 }
@@ -88,10 +91,10 @@ pub fn connection_clients(client: SocketAddr, server: SocketAddr) -> ConnectionC
     let read = |path| fs::read_to_string(path).unwrap_or_default();
     let tables = ["/proc/self/net/tcp", "/proc/self/net/tcp6"].map(read);
     let socket = tables.iter().find_map(|table| socket::client_socket(table, client, server));
-    let Some(socket) = socket else { return ConnectionClients::Gone };
-    let has = |pid: &u32| sockets(*pid).any(|inode| inode == socket);
+    let Some(ClientSocket { inode, uid }) = socket else { return ConnectionClients::Gone };
+    let has = |pid: &u32| sockets_of_threads(*pid).any(|socket| socket == inode);
     match processes().filter(has).collect::<Vec<_>>() {
-        seen if seen.is_empty() => ConnectionClients::Unseen,
+        seen if seen.is_empty() => ConnectionClients::Unseen { uid },
         seen => ConnectionClients::Seen(seen),
     }
 }
@@ -142,7 +145,19 @@ fn processes() -> impl Iterator<Item = u32> {
 
 /// Returns the sockets that a process has open; none where that cannot be read.
 fn sockets(pid: u32) -> impl Iterator<Item = u64> {
-    let entries = fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten();
+    sockets_in(format!("/proc/{pid}/fd"))
+}
+
+/// Returns the sockets that any thread of a process has open: one may have files of its own, and the
+/// first may have ended.
+fn sockets_of_threads(pid: u32) -> impl Iterator<Item = u64> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let dirs = threads.map(|thread| thread.path().join("fd"));
+    dirs.flat_map(sockets_in)
+}
+
+fn sockets_in(dir: impl AsRef<Path>) -> impl Iterator<Item = u64> {
+    let entries = fs::read_dir(dir).into_iter().flatten().flatten();
     entries.filter_map(|entry| {
         let link = fs::read_link(entry.path()).ok()?;
         link.to_str()?.strip_prefix("socket:[")?.strip_suffix(']')?.parse().ok()

@@ -12,9 +12,11 @@ use std::io::{self, Read as _};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{Mode, OFlags, PROC_SUPER_MAGIC};
 
+use super::attached;
 use super::keeper;
 use super::peer::Peer;
 use super::tree::{self, Stat};
@@ -28,6 +30,8 @@ const SPACES: [(&str, &str); 3] =
 const GENERATIONS: usize = 4_096;
 /// The options of `salve` that stand before its command and have a word of their own behind them.
 pub const OPTIONS_WITH_VALUES: [&str; 2] = ["--project", "--set"];
+/// How long a keeper may take to take hold of a worker that it has just started.
+const TAKING_HOLD: Duration = Duration::from_secs(2);
 /// Programs that start a server for its client and are not the client themselves.
 const WRAPPERS: [&str; 6] = ["sh", "bash", "dash", "zsh", "env", "npm"];
 
@@ -127,30 +131,90 @@ pub fn judge_page_client(pid: u32, roots: &[PathBuf]) -> Result<(), AnswerRefusa
     Err(AnswerRefusal::Unseen("it became another process meanwhile".to_owned()))
 }
 
-/// Returns a process that a Salve started and that hides what it has open, if there is one.
-pub fn hiding_from_us(roots: &[PathBuf]) -> Option<u32> {
+/// Refuses a request of which nobody is seen to have the connection open, unless somebody whom Salve
+/// did not start is there who may have it: the end of a tunnel hides its files, and so does another
+/// user. `uid` is whose the connection is.
+pub fn judge_unseen_client(uid: u32, roots: &[PathBuf]) -> Result<(), AnswerRefusal> {
     let hides = |stat: &Stat| {
         let files = fs::read_dir(format!("/proc/{}/fd", stat.pid));
         files.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
     };
-    let hidden = tree::all().into_iter().filter(|stat| !stat.is_dead && hides(stat));
-    let is_started = |stat: &Stat| roots.iter().any(|root| judge_origin(stat, root).is_err());
-    hidden.into_iter().find(is_started).map(|stat| stat.pid)
+    let own = rustix::process::geteuid().as_raw();
+    // What another user's Salve started has none of these users' connections.
+    let concerns = |stat: &Stat| is_of_user(stat.pid, &[uid, own]);
+    let all = tree::all().into_iter().filter(|stat| !stat.is_dead && hides(stat));
+    let hidden: Vec<Stat> = all.filter(concerns).collect();
+    for stat in &hidden {
+        roots.iter().try_for_each(|root| judge_origin(stat, root)).map_err(|_| {
+            let who =
+                format!("it may be process {}, which Salve started and which hides", stat.pid);
+            AnswerRefusal::Unseen(who)
+        })?;
+    }
+    let is_ours = uid == own;
+    // Nobody becomes root, or another user whose processes are not even to be seen, by hiding.
+    if !is_ours && (uid == 0 || hides_others()) {
+        return Ok(());
+    }
+    if !hidden.iter().any(|stat| is_of_user(stat.pid, &[uid])) {
+        return Err(AnswerRefusal::Unseen("nobody is seen to have its connection open".to_owned()));
+    }
+    // A connection can be put where no process has it open, in a queue of messages for one.
+    match started_by_salve(own).filter(|_| is_ours) {
+        Some(pid) => {
+            let who = format!("it may be process {pid}, which Salve started");
+            Err(AnswerRefusal::Unseen(who))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Returns whether a process runs as one of these users, by any of its ids.
+fn is_of_user(pid: u32, uids: &[u32]) -> bool {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let ids = status.lines().find_map(|line| line.strip_prefix("Uid:")).unwrap_or_default();
+    let mut ids = ids.split_ascii_whitespace().filter_map(|id| id.parse().ok());
+    ids.any(|id| uids.contains(&id))
 }
 
 /// Refuses whoever a Salve or an attached agent started.
 pub(crate) fn judge_origin(process: &Stat, root: &Path) -> Result<(), AnswerRefusal> {
-    let ancestors = ancestors(process)?;
-    let own_keeper = ancestors.first().filter(|parent| is_keeper_of(parent.pid, process));
-    let others = ancestors.iter().skip(usize::from(own_keeper.is_some()));
-    if let Some(salve) = others.clone().find(|one| is_salve(one.pid) && !starts_no_agent(one.pid)) {
-        return Err(AnswerRefusal::OfSalve(salve.pid));
-    }
+    let ancestors = expect_not_started(process)?;
     let line: Vec<u32> = ancestors.iter().map(|one| one.pid).collect();
     match attached_agents(root).into_iter().find(|agent| line.contains(agent)) {
         Some(agent) => Err(AnswerRefusal::OfAttachedAgent(agent)),
         None => Ok(()),
     }
+}
+
+/// Refuses whoever a Salve started; returns those that led to the process.
+fn expect_not_started(process: &Stat) -> Result<Vec<Stat>, AnswerRefusal> {
+    let ancestors = ancestors(process)?;
+    let own_keeper = usize::from(has_own_keeper(process, &ancestors));
+    let mut others = ancestors.iter().skip(own_keeper);
+    match others.find(|one| is_salve(one.pid) && !starts_no_agent(one.pid)) {
+        Some(salve) => Err(AnswerRefusal::OfSalve(salve.pid)),
+        None => Ok(ancestors),
+    }
+}
+
+/// Returns a living process of a user that a Salve started, if there is one.
+fn started_by_salve(uid: u32) -> Option<u32> {
+    let is_started = |stat: &Stat| {
+        !stat.is_dead
+            && is_of_user(stat.pid, &[uid])
+            && matches!(expect_not_started(stat), Err(AnswerRefusal::OfSalve(_)))
+    };
+    tree::all().into_iter().find(is_started).map(|stat| stat.pid)
+}
+
+/// Remembers who started this server of tools as an agent of the project at `root`, for as long as that
+/// process lives. What a person started by hand in a shell has no agent.
+pub fn remember_client(root: &Path) {
+    let client = tree::own().filter(|own| !is_started_by_hand(own)).and_then(|own| client_of(&own));
+    let client = client.and_then(tree::stat);
+    // Without a note it is known for as long as this process runs.
+    let _ = client.map(|client| attached::remember(root, &client));
 }
 
 fn unseen(error: &dyn std::fmt::Display) -> AnswerRefusal {
@@ -319,13 +383,37 @@ fn is_harmless(words: &[Vec<u8>]) -> bool {
     command_of(words).is_some_and(|word| word == "demo" || word == "serve")
 }
 
-/// Returns whether a process does nothing but keep `worker`: the same program with the same words.
-fn is_keeper_of(pid: u32, worker: &Stat) -> bool {
+/// Returns whether the parent of a process does nothing but keep it.
+///
+/// Its words and its environment it may have forged. So the parent has to be no worker itself: by what
+/// that was started with, which it cannot have forged, and whether or not its own keeper still lives.
+/// And the parent has to hold it by a handle, as it does nobody who only fell to it.
+fn has_own_keeper(worker: &Stat, ancestors: &[Stat]) -> bool {
+    let Some((parent, above)) = ancestors.split_first() else { return false };
     let rest = |pid| words(pid).into_iter().skip(1).collect::<Vec<_>>();
-    program(pid).is_some()
-        && program(pid) == program(worker.pid)
+    let is_alike = program(parent.pid).is_some()
+        && program(parent.pid) == program(worker.pid)
         && keeper::is_a_worker(worker)
-        && rest(pid) == rest(worker.pid)
+        && rest(parent.pid) == rest(worker.pid);
+    // A keeper below another Salve's worker was told of that one's keeper, which lives above it.
+    let is_no_worker = || match keeper::told_keeper(parent.pid) {
+        Ok(None) => true,
+        Ok(Some(told)) => above.iter().skip(1).any(|one| one.pid == told),
+        Err(_) => false,
+    };
+    is_alike && is_no_worker() && is_held_by(worker.pid, parent.pid)
+}
+
+/// Returns whether a keeper holds its worker; one that has just started it is waited for.
+fn is_held_by(worker: u32, keeper: u32) -> bool {
+    let since = Instant::now();
+    while !keeper::holds(keeper, worker) {
+        if since.elapsed() > TAKING_HOLD {
+            return false;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    true
 }
 
 /// Returns the processes that have the repair tools of the project at `root` for themselves.
@@ -334,7 +422,20 @@ fn attached_agents(root: &Path) -> Vec<u32> {
         is_salve(stat.pid) && serves_tools(&words(stat.pid)) && may_be_fed(stat.pid)
     });
     let of_project = servers.filter(|stat| works_in(stat.pid, root));
-    of_project.filter_map(|stat| client_of(&stat)).collect()
+    of_project.filter_map(|stat| client_of(&stat)).chain(attached::of_project(root)).collect()
+}
+
+/// Returns whether a process was started by a person at a shell.
+fn is_started_by_hand(process: &Stat) -> bool {
+    let parent = process.parent;
+    let shell = fs::read_link(format!("/proc/{parent}/exe")).unwrap_or_default();
+    let name = shell.file_name().unwrap_or_default();
+    // A shell that runs a script or a command has words that say so.
+    let is_interactive = |words: &[Vec<u8>]| {
+        words.iter().skip(1).all(|word| word.starts_with(b"-") && !word.contains(&b'c'))
+    };
+    ["sh", "bash", "dash", "zsh", "fish"].iter().any(|shell| *shell == name)
+        && is_interactive(&words(parent))
 }
 
 /// Returns whether these are the words of a server of repair tools.
@@ -358,7 +459,8 @@ fn works_in(pid: u32, root: &Path) -> bool {
         || words(pid).iter().any(names)
 }
 
-/// Returns who started a server of tools, shells and the like passed over.
+/// Returns who started a server of tools, shells and the like passed over; nobody if that is what a
+/// Salve started, which is known by its origin, and whose own starter is a person.
 fn client_of(server: &Stat) -> Option<u32> {
     let mut pid = server.parent;
     for _ in 0..GENERATIONS {
@@ -371,6 +473,10 @@ fn client_of(server: &Stat) -> Option<u32> {
         let is_wrapper = WRAPPERS.iter().any(|wrapper| wrapper.as_bytes() == name);
         if !is_wrapper && !is_salve(pid) {
             return Some(pid);
+        }
+        let passes_on = |word: &OsStr| word == "proxy" || word == "mcp";
+        if !is_wrapper && !command_of(&words(pid)).is_some_and(passes_on) {
+            return None;
         }
         pid = stat.parent;
     }

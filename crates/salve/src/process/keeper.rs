@@ -38,6 +38,30 @@ pub fn is_a_worker(process: &Stat) -> bool {
     keeper.and_then(|pid| pid.parse().ok()) == Some(process.parent)
 }
 
+/// Returns the keeper that a process was told it has, when it was started or before that; nothing if
+/// none, and an error where that cannot be seen.
+pub(super) fn told_keeper(pid: u32) -> io::Result<Option<u32>> {
+    // What a process was started with cannot be changed by others.
+    let environment = std::fs::read(format!("/proc/{pid}/environ"))?;
+    let mut variables = environment.split(|&byte| byte == 0);
+    let mark = variables.find_map(|one| one.strip_prefix(MARK.as_bytes())?.strip_prefix(b"="));
+    let Some(mark) = mark else { return Ok(None) };
+    let keeper = std::str::from_utf8(mark).ok().and_then(|mark| mark.parse().ok());
+    keeper.map(Some).ok_or_else(|| io::Error::other("its keeper has no number"))
+}
+
+/// Returns whether a process holds another one by a handle, as a keeper does its worker.
+///
+/// Only whoever started or opened it has such a handle, and nobody else can give it to them.
+pub(super) fn holds(keeper: u32, worker: u32) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{keeper}/fdinfo")).into_iter().flatten().flatten();
+    let names = |text: String| {
+        let mut lines = text.lines().filter_map(|line| line.strip_prefix("Pid:"));
+        lines.any(|pid| pid.trim().parse() == Ok(worker))
+    };
+    files.filter_map(|file| std::fs::read_to_string(file.path()).ok()).any(names)
+}
+
 /// Returns whether a process is a worker whose keeper has ended.
 pub(super) fn has_lost_keeper(process: &Stat) -> bool {
     let keeper = tree::variable(process.pid, MARK).and_then(|pid| String::from_utf8(pid).ok());
@@ -80,10 +104,12 @@ pub fn keep_telling<S: AsRef<OsStr>>(
     }
     let mut signals = SignalsInfo::<WithOrigin>::new(heard)?;
     let terminal = rustix::termios::tcgetattr(rustix::stdio::stdin()).ok();
-    let handle = signals.handle();
+    let listening = signals.handle();
     let mut worker =
         worker_command(args)?.envs(told.map(|told| (told.name, told.value))).spawn()?;
     let pid = i32::try_from(worker.id()).ok().and_then(Pid::from_raw);
+    // Held until the worker has ended: by it others know whose keeper this is.
+    let handle = pid.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
     let forward = std::thread::spawn(move || {
         for origin in signals.forever() {
             // What the terminal sends, it sends to both.
@@ -103,9 +129,10 @@ pub fn keep_telling<S: AsRef<OsStr>>(
             }
         }
     });
-    shed_if_long(pid);
+    shed_if_long(handle.as_ref());
     let status = worker.wait()?;
-    handle.close();
+    drop(handle);
+    listening.close();
     // It ends with its signals.
     let _ = forward.join();
     end_descendants();
@@ -124,10 +151,9 @@ pub fn worker_command<S: AsRef<OsStr>>(args: impl IntoIterator<Item = S>) -> io:
 
 /// Waits a little for the worker, and for one that takes its time lets go of what only starting it
 /// needed.
-fn shed_if_long(worker: Option<Pid>) {
-    let handle = worker.and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok());
-    let Some(handle) = handle else { return };
-    let ends = poll(&mut [PollFd::new(&handle, PollFlags::IN)], Some(&LONG));
+fn shed_if_long(worker: Option<&OwnedFd>) {
+    let Some(worker) = worker else { return };
+    let ends = poll(&mut [PollFd::new(worker, PollFlags::IN)], Some(&LONG));
     if ends == Ok(0) {
         page_trimmer::shed();
     }

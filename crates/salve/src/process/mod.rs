@@ -5,6 +5,7 @@
 //! nothing of it survives, whether it left its session, its parents or its environment.
 
 pub mod answerer;
+mod attached;
 mod capture;
 mod command;
 mod family;
@@ -38,7 +39,7 @@ pub(crate) use keyboard::{hears_ctrl_c, is_debugged};
 pub(crate) use launch::ProcessInput;
 pub use launch::{SpawnError, Spec, Terminal};
 pub use machine::{asking_command, find_program, machine_program, program_outside};
-pub use quiet_git::{is_tracked, quiet_git};
+pub use quiet_git::{is_tracked, quiet_git, what_keeps_git_waiting};
 pub use repeatable_input::RepeatableInput;
 use rustix::process::Pid;
 use salve_core::event::Process;

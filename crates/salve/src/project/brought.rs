@@ -14,7 +14,7 @@ use std::process::Stdio;
 use super::{Project, ProjectError};
 use crate::atomic::WriteError;
 use crate::files::{self, STATE_DIR};
-use crate::process::quiet_git;
+use crate::process::{quiet_git, what_keeps_git_waiting};
 
 /// What may come with a repository: what a team shares, and what keeps the rest out of git.
 const SHARED: [&str; 2] = ["learned", ".gitignore"];
@@ -81,6 +81,10 @@ impl Project {
     /// Lists what git tracks of Salve's own files; nothing where there is no repository.
     fn brought(&self) -> Result<Vec<PathBuf>, ProjectError> {
         let root = self.home();
+        if let Some(path) = what_keeps_git_waiting(root) {
+            // What git would say of it is not known, so nothing of it is believed.
+            return Err(ProjectError::GitWaits { path });
+        }
         let mut git = quiet_git(root);
         git.args(["ls-files", "-z", "--", STATE_DIR]).stdin(Stdio::null());
         let Some(listed) = git.output().ok().filter(|output| output.status.success()) else {

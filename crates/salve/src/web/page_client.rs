@@ -30,13 +30,9 @@ fn look(ends: ConnectionEnds, roots: &[PathBuf]) -> Result<(), String> {
         ConnectionClients::Seen(pids) => pids.into_iter().try_for_each(|pid| {
             answerer::judge_page_client(pid, roots).map_err(|refusal| refusal.to_string())
         }),
-        // A tunnel's end, for one, hides what it has open. Who could be behind it otherwise?
-        ConnectionClients::Unseen => match answerer::hiding_from_us(roots) {
-            Some(pid) => {
-                Err(format!("it may be process {pid}, which Salve started and which hides"))
-            }
-            None => Ok(()),
-        },
+        ConnectionClients::Unseen { uid } => {
+            answerer::judge_unseen_client(uid, roots).map_err(|refusal| refusal.to_string())
+        }
         ConnectionClients::Gone => Err("it did not wait for the answer".to_owned()),
     }
 }

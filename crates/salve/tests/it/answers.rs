@@ -1,5 +1,6 @@
 //! Only people answer: whatever an agent, a check or a hand in the journal tries.
 
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use rusqlite::Connection;
@@ -142,6 +143,7 @@ fn a_salve_under_another_name_is_known_by_those_it_started() {
 const KNOCK: &str = r#"
 #define _GNU_SOURCE
 #include <dirent.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -151,6 +153,7 @@ const KNOCK: &str = r#"
 __attribute__((constructor)) static void knock(void) {
     const char *doors = getenv("DOORS"), *told = getenv("TOLD");
     if (!doors || !told) return;
+    signal(SIGPIPE, SIG_IGN);  /* who is refused may be so before they have spoken */
     if (getenv("TWICE")) { if (fork()) _exit(0); setsid(); if (fork()) _exit(0); }
     char said[8192] = "";
     size_t all = 0;
@@ -179,11 +182,8 @@ __attribute__((constructor)) static void knock(void) {
 }
 "#;
 
-/// **Invariant:** The Salve that is asked judges by itself who speaks: one that skips every look of its
-/// own is refused like any other, and only for who started it.
-#[test]
-fn a_salve_that_does_not_judge_itself_is_judged_at_the_door() {
-    let ward = waiting();
+/// Makes the library; returns the directory that it is in, itself, and the directory of the doors.
+fn knocker(ward: &Ward) -> (PathBuf, PathBuf, PathBuf) {
     ward.project.write("../knock.c", KNOCK);
     let root = ward.project.dir().parent().unwrap().canonicalize().unwrap();
     let library = root.join("knock.so");
@@ -191,6 +191,15 @@ fn a_salve_that_does_not_judge_itself_is_judged_at_the_door() {
     compiler.args(["-shared", "-fPIC", "-o"]).arg(&library).arg(root.join("knock.c"));
     assert!(compiler.status().unwrap().success());
     let doors = ward.project.home().join("data/salve/doors").canonicalize().unwrap();
+    (root, library, doors)
+}
+
+/// **Invariant:** The Salve that is asked judges by itself who speaks: one that skips every look of its
+/// own is refused like any other, and only for who started it.
+#[test]
+fn a_salve_that_does_not_judge_itself_is_judged_at_the_door() {
+    let ward = waiting();
+    let (root, library, doors) = knocker(&ward);
     let (doors, library) = (doors.display(), library.display());
     let knock = |told: &str, twice: &str| {
         format!(
@@ -216,6 +225,70 @@ fn a_salve_that_does_not_judge_itself_is_judged_at_the_door() {
     }
     let told = ward.read("../told-person");
     assert!(told.contains("\"refused\":null"), "{told}");
+}
+
+/// Makes itself a child of whoever gets orphans here, ends that one's keeper, and then says to be what
+/// that one keeps: by its words, its environment and its program.
+const FORGE: &str = r#"
+import os, signal, sys, time
+salve, way = sys.argv[1], sys.argv[2]
+def status(pid, key):
+    return [line.split()[1] for line in open('/proc/%d/status' % pid) if line.startswith(key)][0]
+worker = os.getppid()
+while os.readlink('/proc/%d/exe' % worker) != salve: worker = int(status(worker, 'PPid'))
+keeper = int(status(worker, 'PPid'))
+words = open('/proc/%d/cmdline' % worker, 'rb').read().split(b'\0')[:-1]
+if os.fork(): sys.exit(0)
+os.setsid()
+if os.fork(): os._exit(0)
+for one in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT): signal.signal(one, signal.SIG_IGN)
+while os.getppid() != worker: time.sleep(0.01)
+mine = worker
+if way == 'keeper': os.kill(keeper, signal.SIGKILL)
+else:
+    os.kill(keeper, signal.SIGSTOP); os.kill(worker, signal.SIGKILL)
+    while os.getppid() == worker: time.sleep(0.01)
+    mine = keeper
+env = {'SALVE_KEEPER': str(mine), 'LD_PRELOAD': sys.argv[3], 'DOORS': sys.argv[4], 'TOLD': sys.argv[5]}
+os.execve(salve, words, env)
+"#;
+
+/// **Invariant:** Whoever ends a keeper, or the worker of one, is not taken for what those kept.
+#[test]
+fn who_forges_its_own_keeper_answers_nothing() {
+    for way in ["keeper", "worker"] {
+        let ward = waiting();
+        let (root, library, doors) = knocker(&ward);
+        ward.project.write("../forge.py", FORGE);
+        let told = root.join("told");
+        let script = format!(
+            "touch ../ready; while ! test -e ../begin; do sleep 0.01; done\n\
+             python3 ../forge.py '{SALVE}' {way} '{}' '{}' '{}'\nsleep 60\n",
+            library.display(),
+            doors.display(),
+            told.display()
+        );
+        ward.project.write("other.sh", script);
+        let mut salve = ward.command(&["--", "sh", "other.sh"]);
+        let mut salve = salve.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        crate::support::wait_for("the check", || root.join("ready").exists());
+        // Another one of the project, which knows nothing of the first one's processes.
+        ward.project.write("serve.sh", "touch ../serves; exec sleep 60\n");
+        let mut other = ward.project.command(&["dev", "--", "sh", "serve.sh"]);
+        other.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        let mut other = other.spawn().unwrap();
+        crate::support::wait_for("the server", || root.join("serves").exists());
+        ward.project.write("../begin", "");
+        crate::support::wait_for("the answer", || told.exists());
+        let said = ward.read("../told");
+        for child in [&mut salve, &mut other] {
+            // One that was stopped hears no other signal.
+            child.kill().unwrap();
+            child.wait().unwrap();
+        }
+        let refused = "it was started by Salve";
+        assert!(said.contains(refused) && !said.contains("null"), "{way}: {said}");
+    }
 }
 
 /// **Invariant:** An agent in its layer sees neither the user's keys nor the doors nor the journal.
@@ -324,9 +397,127 @@ fn a_terminal_of_an_attached_agent_is_the_agents() {
         assert!(refused.contains("belongs to an agent that is attached"), "{refused}");
     }
     drop(client);
+    let refused = ward.salve(&["approve"]);
+    assert!(refused.contains("belongs to an agent that is attached"), "it left: {refused}");
+    let ward = waiting();
     let mut elsewhere = Client::hello_of_another(&ward.project, "bot");
     elsewhere.request("tools/list", serde_json::json!({}));
     assert!(ward.salve(&["approve"]).contains("said yes"), "the agent's tools are no terminal");
+}
+
+/// An agent that has the tools for itself, ends them in a way, and then answers in a terminal.
+const LEAVING: &str = r#"
+import json, subprocess, sys, time
+way, salve = sys.argv[1], sys.argv[2]
+tools = subprocess.Popen([salve, 'mcp'], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+hello = {'jsonrpc': '2.0', 'id': 1, 'method': 'initialize', 'params': {
+    'protocolVersion': '2025-06-18', 'capabilities': {}, 'clientInfo': {'name': 'bot', 'version': '1'}}}
+tools.stdin.write(json.dumps(hello).encode() + b'\n')
+tools.stdin.flush()
+tools.stdout.readline()
+if way == 'killed': tools.kill()
+else: tools.stdin.close()
+tools.wait()
+told = subprocess.run(['setsid', '--wait', salve, 'approve'], capture_output=True, text=True)
+print(told.stdout + told.stderr)
+"#;
+
+/// **Invariant:** An agent is one for as long as it lives, also when it has ended its tools.
+#[test]
+fn an_agent_that_ended_its_tools_is_still_one() {
+    let ward = waiting();
+    ward.project.write("../leaving.py", LEAVING);
+    for way in ["killed", "closed"] {
+        let usual = ward.project.command(&[]);
+        let mut agent = Command::new("python3");
+        agent.args(["../leaving.py", way, SALVE]).current_dir(ward.project.dir()).env_clear();
+        agent.envs(usual.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        let said = crate::heal::Visit::of(&agent.output().unwrap()).said;
+        assert!(said.contains("belongs to an agent that is attached"), "{way}: {said}");
+    }
+    assert!(ward.salve(&["approve"]).contains("said yes"), "a person can");
+}
+
+/// **Invariant:** A check that starts the tools of an agent makes nobody an agent.
+#[test]
+fn a_check_that_starts_an_agents_tools_makes_no_person_an_agent() {
+    let ward = waiting();
+    let hello = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"b","version":"1"}}}"#;
+    let script = format!("printf '%s\\n' '{hello}' | '{SALVE}' mcp > ../told\nexit 0\n");
+    ward.project.write("other.sh", script);
+    ward.heal(&["--", "sh", "other.sh"]).expect(0, &["green"]);
+    assert!(ward.read("../told").contains("salve"), "{}", ward.read("../told"));
+    assert!(ward.salve(&["approve"]).contains("said yes"));
+}
+
+/// **Invariant:** A word that went past a Salve which ran is believed by no later one either.
+#[test]
+fn a_word_that_nobody_announced_is_believed_by_no_later_salve() {
+    if !has_namespaces() {
+        println!("skipped: there are no user namespaces here");
+        return;
+    }
+    let ward = waiting();
+    let script = format!(
+        "mkdir -p ../data2/salve; cp -p \"$XDG_DATA_HOME/salve/seal.keys\" ../data2/salve\n\
+         XDG_DATA_HOME=\"$(cd ../data2; pwd)\" unshare -rmpf --mount-proc '{SALVE}' approve \
+         > ../told 2>&1\nexit 0\n"
+    );
+    ward.project.write("other.sh", script);
+    ward.heal(&["--", "sh", "other.sh"]).expect(0, &["green"]);
+    assert!(ward.read("../told").contains("said yes"), "{}", ward.read("../told"));
+    ward.heal(&[]).expect(3, &["needs you"]);
+    assert!(!ward.project.dir().join("ran").exists());
+}
+
+/// **Invariant:** A yes that was used runs nothing again, also where Salve's files are put back.
+#[test]
+fn a_yes_that_was_used_is_history_where_salves_files_are_put_back() {
+    let ward = waiting();
+    assert!(ward.salve(&["approve"]).contains("said yes"));
+    let copy = |from: &str, to: &str| {
+        let done =
+            Command::new("cp").args(["-a", from, to]).current_dir(ward.project.dir()).status();
+        assert!(done.unwrap().success());
+    };
+    copy(".salve", "../before");
+    let broken = ward.read("sum.txt");
+    ward.heal(&[]).expect(0, &["healed"]);
+    assert_eq!(ward.read("ran"), "once\n");
+    assert!(!ward.salve(&["events", "--kind", "approved"]).contains("no seal"), "it is history");
+    std::fs::remove_dir_all(ward.project.dir().join(".salve")).unwrap();
+    copy("../before", ".salve");
+    ward.project.write("sum.txt", broken);
+    ward.heal(&[]).expect(3, &["needs you"]);
+    assert_eq!(ward.read("ran"), "once\n");
+    let told = ward.salve(&["events", "--kind", "approved"]);
+    assert!(told.contains("no seal that holds"), "{told}");
+}
+
+/// **Invariant:** What Salve started teaches it nothing that would run, and makes it forget nothing.
+#[test]
+fn neither_a_check_nor_an_agent_teaches_what_may_run() {
+    let ward = waiting();
+    let signature = ward.salve(&["memory", "list", "--json"]);
+    let signature = signature
+        .split('"')
+        .find(|word| word.len() == 16 && word.bytes().all(|byte| byte.is_ascii_hexdigit()));
+    let forget = format!("memory forget --yes {}", signature.unwrap());
+    ward.project.write("../export.jsonl", ward.salve(&["memory", "export"]));
+    for words in [
+        "memory learn --command evil boom",
+        "memory learn --failed --command evil boom",
+        "memory learn --user --instruction evil boom",
+        "memory import ../export.jsonl",
+        &forget,
+    ] {
+        ward.project.write("other.sh", format!("{}exit 0\n", attempts(words)));
+        ward.heal(&["--", "sh", "other.sh"]).expect(0, &["green"]);
+        assert_all_refused(&ward);
+    }
+    assert!(!ward.salve(&["memory", "export"]).contains("evil"));
+    assert!(!ward.salve(&["memory", "export", "--user"]).contains("evil"));
+    assert!(ward.salve(&["memory", "learn", "--command", "good", "boom"]).contains("learned"));
 }
 
 #[test]
@@ -342,16 +533,45 @@ fn a_new_key_leaves_what_was_said_as_history_that_allows_nothing() {
 
 /// Sends the request in the file `ask` to the page and prints the answer's first line; each way once.
 const BY_PAGE: &str = r#"
-import os, socket, sys, time
+import ctypes, os, socket, sys, threading, time
+mine, closed = threading.Event(), threading.Event()
 way, host, port, asked = sys.argv[1], '127.0.0.1', int(sys.argv[2]), open(sys.argv[3], 'rb').read()
 if way == 'mapped':
     s = socket.socket(socket.AF_INET6); s.connect(('::ffff:127.0.0.1', port))
 else:
     s = socket.create_connection((host, port))
 if way == 'hidden':
-    import ctypes; ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
+    ctypes.CDLL(None).prctl(4, 0, 0, 0, 0)
 if way == 'orphan' and os.fork(): os._exit(0)
 if way == 'orphan': os.setsid()
+def held_by_a_thread(): s.sendall(asked); answer()
+def answer():
+    said = b''
+    while True:
+        part = s.recv(65536)
+        if not part: break
+        said += part
+    open(sys.argv[3] + '.' + way, 'wb').write(said)
+    os._exit(0)
+if way == 'thread':
+    def alone():
+        ctypes.CDLL(None).unshare(0x400)
+        mine.set(); closed.wait(); held_by_a_thread()
+    threading.Thread(target=alone).start()
+    mine.wait(); os.close(s.fileno()); closed.set(); time.sleep(60)
+if way == 'leader':
+    threading.Thread(target=lambda: (time.sleep(0.2), held_by_a_thread())).start()
+    ctypes.CDLL(None).syscall(60 if os.uname().machine == 'x86_64' else 93, 0)
+if way == 'flight':
+    # The kernel sends it a moment later, when no process has the connection open.
+    s.setsockopt(socket.IPPROTO_TCP, socket.TCP_CORK, 1)
+    s.send(asked)
+    one, other = socket.socketpair()
+    socket.send_fds(one, [b'x'], [s.fileno()])
+    s.close()
+    time.sleep(1)
+    s = socket.socket(fileno=socket.recv_fds(other, 1, 1)[1][0])
+    answer()
 s.sendall(asked)
 if way == 'gone': os._exit(0)
 said = b''
@@ -382,7 +602,7 @@ fn what_salve_started_decides_nothing_by_the_page() {
     ward.project.write("../ask", request);
     ward.project.write("../by_page.py", BY_PAGE);
     let port = host.rsplit(':').next().unwrap();
-    let ways = ["plain", "mapped", "hidden", "orphan"];
+    let ways = ["plain", "mapped", "hidden", "orphan", "thread", "leader", "flight"];
     let one = |way: &&str| {
         format!(
             "python3 ../by_page.py {way} {port} ../ask\nwhile ! test -e ../ask.{way}; do sleep 0.01; done\n"

@@ -213,6 +213,52 @@ fn a_file_that_claims_more_than_the_disk_holds_is_not_copied() {
     assert_eq!(big.metadata().unwrap().len(), 4 << 40);
 }
 
+/// **Invariant:** A store, or a copy of it, that claims more than any holds fills no disk and keeps
+/// nobody busy.
+#[test]
+fn a_store_or_copy_that_claims_a_terabyte_is_not_read_whole() {
+    let claims = |path: &Path, begin: &[u8]| {
+        fs::write(path, begin).unwrap();
+        fs::File::options().write(true).open(path).unwrap().set_len(1 << 40).unwrap();
+    };
+    let line = format!("{{\"{}\n", "x".repeat(60));
+    let junk = |path: &Path| fs::write(path, line.repeat(2_000_000)).unwrap();
+    for (name, want) in [("store", "mended"), ("copy", "1 GiB"), ("junk", "never wrote")] {
+        let project = Project::new();
+        project.write(".git/HEAD", "ref: refs/heads/main\n");
+        assert!(project.run(&["events", "note", "first"]).status.success());
+        let [store, copy] =
+            ["salve.db", "events.jsonl"].map(|file| project.dir().join(".salve").join(file));
+        if name == "store" {
+            claims(&store, b"nothing that is known");
+        } else {
+            for end in ["", "-wal", "-shm"] {
+                let _none = fs::remove_file(project.dir().join(format!(".salve/salve.db{end}")));
+            }
+            if name == "copy" { claims(&copy, b"{\"seq\":1}\n") } else { junk(&copy) }
+        }
+        let output = within_bounds(&project.command(&["events", "note", "second"]));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(want), "{name}: {output:?}");
+    }
+}
+
+/// **Invariant:** A pipe in the place of one of git's files is told of, and nobody waits for it.
+#[test]
+fn a_pipe_in_the_place_of_gits_files_keeps_no_command_waiting() {
+    for name in ["HEAD", "commondir"] {
+        let project = Project::new();
+        git(&project, &["init", "-q"]);
+        let path = project.dir().join(".git").join(name);
+        let _none = fs::remove_file(&path);
+        ENDLESS[1](&path);
+        let output = within_bounds(&project.command(&["heal", "--", "sh", "-c", "exit 1"]));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(said.contains(name) && said.contains("git would wait"), "{name}: {output:?}");
+        assert!(fs::remove_file(&path).is_ok());
+    }
+}
+
 /// **Invariant:** What somebody adds to the store's own schema neither runs nor keeps anybody busy.
 #[test]
 fn views_and_triggers_in_the_store_do_nothing() {

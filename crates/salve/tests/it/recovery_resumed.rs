@@ -25,6 +25,8 @@ pub(crate) fn rewrite(project: &crate::support::Project, entries: &[Entry]) {
             std::fs::remove_file(file.path()).unwrap();
         }
     }
+    // Whoever was killed then had not noted what was used later.
+    let _none = std::fs::remove_file(project.home().join("data/salve/used-words.jsonl"));
     let store = Store::open(&Project::at(&project.dir()).unwrap()).unwrap();
     let draft = |entry: &Entry| {
         let Entry { at, by, incident, event, .. } = entry.clone();

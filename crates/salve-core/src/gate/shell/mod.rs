@@ -8,6 +8,7 @@
 //! **Invariant:** nothing is taken for read before [`Reading::confirm`] has agreed.
 
 mod cursor;
+mod known;
 mod options;
 mod programs;
 mod reach;
@@ -40,6 +41,8 @@ pub(super) struct Reading {
     commands: Vec<KnownShellCommand>,
     /// Why more may run than is seen here, if so.
     pub(super) doubt: Option<&'static str>,
+    /// Why what it sets may change what runs, if so.
+    sets: Option<&'static str>,
     /// The scripts of which a parser has to say whether they are complete.
     intricate: Vec<String>,
     /// All commands as written.
@@ -61,8 +64,8 @@ pub(super) fn read(text: &str) -> Result<Reading, Unclear> {
         ShellReader { left: text.len() + nested_room(text.len()), ..ShellReader::default() };
     reader.script(text, 0)?;
     let doubt = reader.doubt.or_else(|| reader.written_and_run());
-    let ShellReader { commands, intricate, .. } = reader;
-    let mut reading = Reading { commands, doubt, intricate, ..Reading::default() };
+    let ShellReader { commands, intricate, sets, .. } = reader;
+    let mut reading = Reading { commands, doubt, sets, intricate, ..Reading::default() };
     for command in &reading.commands {
         let whole = command.words.from(0);
         for (text, part) in
@@ -90,6 +93,7 @@ const TOO_DEEP: Unclear = Unclear("it is nested too deep");
 struct ShellReader {
     commands: Vec<KnownShellCommand>,
     doubt: Option<&'static str>,
+    sets: Option<&'static str>,
     /// How many scripts were read.
     scripts: usize,
     /// How much text may still be read.
@@ -127,7 +131,10 @@ impl ShellReader {
         self.is_unordered |= script.is_unordered || depth > 0;
         let of_block = |file| PlacedWrite { file, by: None, place: 0 };
         self.written.extend(script.writes.into_iter().map(of_block));
+        let loops = script.loops.iter().find_map(|variable| known::of_loop(variable));
+        self.sets = self.sets.or(loops);
         for mut command in script.commands {
+            self.sets = self.sets.or_else(|| known::of_assignments(&command.assignments));
             let (by, place) = (command.words.from(0).raw.to_owned(), command.place);
             let fresh = command.words.is_empty() || self.seen.insert(by.clone());
             let placed = |file| PlacedWrite { file, by: Some(by.clone()), place };
@@ -170,6 +177,9 @@ impl ShellReader {
             self.written.iter().map(|write| (&write.file, write.by.as_deref(), write.place));
         let is_later =
             |command: &KnownShellCommand, place| self.is_unordered || command.last >= place;
+        // Where names are given to other files, a harmless name says nothing about its file.
+        let renames = uses.iter().any(|uses| uses.renames);
+        let is_inert = |file: &str| is_inert(file) && (!renames || file.starts_with("/dev/"));
         let is_risky = |(file, by, place): (&WrittenFile, Option<&str>, usize)| {
             if matches!(file, WrittenFile::File(file) if file.starts_with("/dev/") && is_inert(file))
             {
@@ -246,6 +256,12 @@ impl Reading {
             let likely = somewhere || command.has_holes || command.has_options;
             likely && command.could_match(pattern)
         })
+    }
+
+    /// Says why it may start what nobody sees here: only programs, options, operands and variables of
+    /// which that is known start nothing else.
+    pub(super) fn strangeness(&self) -> Option<&'static str> {
+        self.sets.or_else(|| self.commands.iter().find_map(|one| known::strange(&one.words)))
     }
 
     /// Asks a second reader about every script that is more than a list of plain commands.

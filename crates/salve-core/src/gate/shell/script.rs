@@ -48,6 +48,8 @@ pub(super) struct Script {
     pub(super) nested: Vec<String>,
     /// The files that the output of whole blocks goes to.
     pub(super) writes: Vec<WrittenFile>,
+    /// The variables of its loops, as they are written.
+    pub(super) loops: Vec<String>,
     /// Whether its commands may run in another order than they are written in.
     pub(super) is_unordered: bool,
     /// Whether it has a construct that only a parser can tell to be complete.
@@ -205,6 +207,8 @@ impl ScriptReader<'_> {
         if !header && !empty {
             self.script.commands.push(command);
         } else {
+            let variable = command.words.get(0).filter(|_| header);
+            self.script.loops.extend(variable.map(|word| word.raw.to_owned()));
             self.script.writes.append(&mut command.writes);
         }
         if self.script.commands.len() > MAX_COMMANDS {

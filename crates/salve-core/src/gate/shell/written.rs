@@ -56,12 +56,17 @@ pub(super) struct FileUse {
     pub(super) writes: Vec<WrittenFile>,
     /// Whether it may run files that are not written here.
     pub(super) may_run: bool,
+    /// Whether it may give a name to another file than the one that had it.
+    pub(super) renames: bool,
 }
+
+/// Programs that copy, move, link or unpack: by them a name may stand for another file.
+const RENAMERS: &str = "cp mv ln install ginstall tar gtar bsdtar unzip rsync patch";
 
 /// Returns what a command may do with files.
 pub(super) fn file_use(words: &CommandWords) -> FileUse {
-    let nothing = || FileUse { writes: Vec::new(), may_run: false };
-    let unknown = || FileUse { writes: vec![WrittenFile::Unknown], may_run: true };
+    let nothing = || FileUse { writes: Vec::new(), may_run: false, renames: false };
+    let unknown = || FileUse { writes: vec![WrittenFile::Unknown], may_run: true, renames: true };
     let Some(at) = effective(words) else { return unknown() };
     let Some(program) = words.get(at).and_then(ShellWord::known) else { return unknown() };
     let name = programs::name(program);
@@ -69,9 +74,10 @@ pub(super) fn file_use(words: &CommandWords) -> FileUse {
     if is_in(TAME, name) {
         nothing()
     } else if is_in(WRITERS, name) {
-        FileUse { writes: written_by(name, arguments()), may_run: false }
+        let renames = is_in(RENAMERS, name);
+        FileUse { writes: written_by(name, arguments()), may_run: false, renames }
     } else if name == "git" {
-        FileUse { writes: written_by_git(arguments()), may_run: true }
+        FileUse { writes: written_by_git(arguments()), may_run: true, renames: false }
     } else if is_builder(program, name) {
         let writes = arguments().any(|word| match word.known() {
             Some(text) => is_in(WRITING_SUBCOMMANDS, text),
@@ -80,6 +86,7 @@ pub(super) fn file_use(words: &CommandWords) -> FileUse {
         FileUse {
             writes: writes.then_some(WrittenFile::Unknown).into_iter().collect(),
             may_run: true,
+            renames: false,
         }
     } else {
         unknown()

@@ -103,7 +103,14 @@ fn learn_fix(
         root_cause: text(args.root_cause.as_deref()),
         fix_description: text(Some(fix)),
         discovered_at: Some(When(Timestamp::now())),
-        confidence: Sureness::High,
+        // What an agent says about its own work is not the last word.
+        confidence: match project::speaker(&desk.scrubber) {
+            Actor::Person { .. } => Sureness::High,
+            Actor::Agent { .. }
+            | Actor::Salve(_)
+            | Actor::Unproven { .. }
+            | Actor::Forged { .. } => Sureness::Medium,
+        },
     };
     if fix.error_pattern.is_empty() || fix.fix_description.is_empty() {
         return Err(CliError::usage("--pattern and --fix must not be empty"));
@@ -117,6 +124,7 @@ fn learn_fix(
 fn learn_remedy(args: &Args, desk: &MemoryCommandContext<'_>) -> Result<LearnedFact, CliError> {
     let remedy = remedy(args, desk)?;
     let store = desk.open(args.whose)?;
+    desk.expect_person(&store, "teach what helps")?;
     let failure = match &args.signature {
         Some(signature) => known_failure(signature, &store)?,
         None => {

@@ -93,6 +93,7 @@ pub(super) fn forget(args: &ForgetArgs, desk: &MemoryCommandContext<'_>) -> Resu
             .hint(format!("ask a person to run: salve memory forget {}", args.signature)));
     }
     let (store, known) = recall(&args.signature, args.whose, desk)?;
+    desk.expect_person(&store, "make Salve forget")?;
     let signature = known.failure.signature;
     if !args.yes && !confirmed(&known, desk)? {
         return Err(CliError::needs_person(format!("{signature} was not forgotten"))

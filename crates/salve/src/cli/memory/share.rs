@@ -128,6 +128,7 @@ pub(super) fn import(args: &ImportArgs, desk: &MemoryCommandContext<'_>) -> Resu
         None => Box::new(io::stdin().lock()),
     };
     let store = desk.open(args.whose)?;
+    desk.expect_person(&store, "import what others know")?;
     let mut lines = Lines { input: BufReader::new(input), number: 0 };
     let mut fact = ImportSummary { version: VERSION, ..ImportSummary::default() };
     let result = take_all(&mut lines, &store, desk, &mut fact);

@@ -32,6 +32,7 @@ impl Journal for SqliteJournal {
         let pass = self.words.let_in(&rows)?;
         let first =
             self.append_with(durability_of(&drafts), |tx| insert_all(tx, &rows, pass.as_ref()))?;
+        self.words.note_uses(&rows, first)?;
         Ok(number_entries(drafts, &rows, first, pass.as_ref()))
     }
 
@@ -49,7 +50,10 @@ impl Journal for SqliteJournal {
             }
         })?;
         match written {
-            Ok(first) => Ok(Appended::Written(number_entries(drafts, &rows, first, pass.as_ref()))),
+            Ok(first) => {
+                self.words.note_uses(&rows, first)?;
+                Ok(Appended::Written(number_entries(drafts, &rows, first, pass.as_ref())))
+            }
             Err(obstacle) => Ok(Appended::Refused(Box::new(self.decode(obstacle)?))),
         }
     }
@@ -240,6 +244,21 @@ impl RawEntry {
         self.names_person().then(|| self.digest(b"a sealed word", seq))
     }
 
+    /// Returns the incident in which something begins with this row.
+    pub(super) fn begins_in(&self) -> Option<&str> {
+        self.incident.as_deref().filter(|_| self.kind == "requested")
+    }
+
+    /// Returns the row's seal, if it bears one.
+    pub(super) fn seal(&self) -> Option<&str> {
+        self.seal.as_deref()
+    }
+
+    /// Returns what is noted of a row that used a person's word.
+    pub(super) fn use_digest(&self, seq: u64) -> Digest {
+        self.digest(b"the use of a word", seq)
+    }
+
     /// Returns whether it says that a person speaks, however that is spelt.
     fn names_person(&self) -> bool {
         self.by.contains("person")
@@ -338,6 +357,23 @@ fn durability_of(drafts: &[Draft]) -> Durability {
     } else {
         Durability::Process
     }
+}
+
+/// Returns the seals of what people granted to an incident before an entry.
+pub(super) fn words_before(
+    tx: &Transaction<'_>,
+    incident: &str,
+    before: u64,
+) -> rusqlite::Result<Vec<String>> {
+    let sql = "SELECT seal FROM entry WHERE incident = ?1 AND seq < ?2 AND seal IS NOT NULL \
+               AND kind IN ('approved', 'ordered', 'refilled')";
+    tx.prepare_cached(sql)?.query_map((incident, before), |row| row.get(0))?.collect()
+}
+
+/// Returns the row of a number.
+pub(super) fn row_at(tx: &Transaction<'_>, seq: u64) -> rusqlite::Result<Option<RawEntry>> {
+    let sql = "SELECT seq, at, by, incident, kind, version, data, seal FROM entry WHERE seq = ?1";
+    tx.prepare_cached(sql)?.query_row([seq], RawEntry::from_row).optional()
 }
 
 /// Returns the entries that drafts have become, as reading them back would.

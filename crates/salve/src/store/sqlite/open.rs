@@ -70,6 +70,7 @@ pub(super) fn make_ready(
     }
     let live = connect(&path)?;
     let state = schema::inspect(&live.conn, &path)?;
+    salvage::expect_copy_to_end(project)?;
     // A long journal takes long to be looked at, upgraded or restored.
     live.limit.begin(None);
     let upgrade = || {

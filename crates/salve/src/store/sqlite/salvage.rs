@@ -8,13 +8,14 @@ mod rows;
 
 use std::fmt;
 use std::fs;
-use std::io::{self, BufRead, BufReader};
+use std::io::{self, BufRead as _, BufReader, Read as _, Seek as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension as _, Transaction, TransactionBehavior};
-use rustix::fs::{CWD, RenameFlags, renameat_with};
+use rustix::fs::{CWD, RenameFlags, SeekFrom, renameat_with, seek};
 use salve_core::event::{Actor, Draft, Entry, Event, NoteEvent};
 use salve_core::scrub::Scrubbed;
 
@@ -33,6 +34,8 @@ use crate::store::{StoreError, parse_line};
 /// How the names of the directories begin in which a new database is built.
 const WORK: &str = ".mending-";
 
+/// How much of the disk a copy leaves free.
+const ROOM: u64 = 64 << 20;
 /// How long rows are read from a damaged database at most.
 const RESCUE: Duration = Duration::from_secs(30);
 /// How long one mark is looked for in it at most.
@@ -137,10 +140,103 @@ fn is_sound(project: &Project) -> Result<bool, StoreError> {
 /// Copies the database and its log, so that reading them changes nothing.
 pub(super) fn copy_of(path: &Path, dir: &Path) -> io::Result<PathBuf> {
     let copy = dir.join("copy.db");
-    fs::copy(path, &copy)?;
-    match fs::copy(beside(path, "-wal"), beside(&copy, "-wal")) {
+    copy_data(path, &copy)?;
+    match copy_data(&beside(path, "-wal"), &beside(&copy, "-wal")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
-        Ok(_) | Err(_) => Ok(copy),
+        Ok(()) | Err(_) => Ok(copy),
+    }
+}
+
+/// Copies what a file holds to the same places of another: one may claim a terabyte and hold nothing.
+///
+/// A file that holds so much that its copy would leave the disk no room is not copied.
+fn copy_data(from: &Path, to: &Path) -> io::Result<()> {
+    let mut source = open_regular(from, Links::Refuse)?;
+    let mut copy = fs::File::create_new(to)?;
+    let room = rustix::fs::fstatvfs(&copy)?;
+    let room = room.f_bavail.saturating_mul(room.f_frsize).saturating_sub(ROOM);
+    let held = source.metadata()?.blocks().saturating_mul(512);
+    if held > room {
+        let what = format!("its {} MiB leave no room for a copy", held >> 20);
+        return Err(io::Error::new(io::ErrorKind::StorageFull, what));
+    }
+    let mut at = 0;
+    // Where a file system does not tell what a file holds, it is all one piece.
+    while let Ok(begin) = seek(&source, SeekFrom::Data(at)) {
+        let end = seek(&source, SeekFrom::Hole(begin))?;
+        source.seek(io::SeekFrom::Start(begin))?;
+        copy.seek(io::SeekFrom::Start(begin))?;
+        if io::copy(&mut (&source).take(end - begin), &mut copy)? == 0 {
+            break;
+        }
+        at = end;
+    }
+    Ok(())
+}
+
+/// How long a line of the copy may be; longer ones are none of Salve's.
+const LONGEST_LINE: u64 = 16 << 20;
+/// How much of a copy is read at most.
+const LONGEST_COPY: u64 = 1 << 30;
+/// How many lines of a copy may be none of Salve's before it is not taken for one.
+const ODD_LINES: usize = 100_000;
+
+/// Refuses a copy that claims more than one has, when entries are to be restored from it.
+pub(super) fn expect_copy_to_end(project: &Project) -> Result<(), StoreError> {
+    let path = project.events();
+    let Ok(file) = open_regular(&path, Links::Refuse) else { return Ok(()) };
+    let claims = file.metadata().map_or(0, |meta| meta.len());
+    if claims > LONGEST_COPY {
+        return Err(StoreError::NotAFile { path, found: "one of more than 1 GiB" });
+    }
+    let mut lines = CopiedLines::of(file);
+    while let Some(line) = lines.next() {
+        lines.odd += usize::from(parse_line(&String::from_utf8_lossy(&line)).is_err());
+    }
+    if lines.odd > ODD_LINES {
+        return Err(StoreError::NotAFile {
+            path,
+            found: "one full of lines that Salve never wrote",
+        });
+    }
+    Ok(())
+}
+
+/// The entries that stand in a copy, line by line.
+struct CopiedLines {
+    from: BufReader<io::Take<fs::File>>,
+    line: Vec<u8>,
+    /// How many lines were none.
+    odd: usize,
+}
+
+impl CopiedLines {
+    fn of(file: fs::File) -> Self {
+        Self { from: BufReader::new(file.take(LONGEST_COPY)), line: Vec::new(), odd: 0 }
+    }
+}
+
+impl Iterator for CopiedLines {
+    type Item = Vec<u8>;
+
+    /// Returns the next line that may be an entry.
+    fn next(&mut self) -> Option<Vec<u8>> {
+        while self.odd <= ODD_LINES {
+            self.line.clear();
+            let read = (&mut self.from).take(LONGEST_LINE).read_until(b'\n', &mut self.line);
+            if read.ok()? == 0 {
+                return None;
+            }
+            if self.line.last() == Some(&b'\n') {
+                self.line.pop();
+            }
+            // What Salve writes begins so; most of what it does not write need not be read.
+            if self.line.starts_with(b"{\"") {
+                return Some(std::mem::take(&mut self.line));
+            }
+            self.odd += 1;
+        }
+        None
     }
 }
 
@@ -265,7 +361,7 @@ fn disagreeing_rows(conn: &Connection, project: &Project) -> rusqlite::Result<Ve
     let Ok(file) = open_regular(&project.events(), Links::Refuse) else { return Ok(found) };
     let sql = "SELECT seq, at, by, incident, kind, version, data, seal FROM entry WHERE seq = ?1";
     let mut statement = conn.prepare(sql)?;
-    for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+    for line in CopiedLines::of(file) {
         let copied = std::str::from_utf8(&line).ok().and_then(|line| parse_line(line).ok());
         let Some(copied) = copied else { continue };
         let row = statement.query_row([copied.seq], RawEntry::from_row).optional()?;
@@ -285,9 +381,13 @@ fn restore_from_copy(tx: &Transaction<'_>, project: &Project) -> rusqlite::Resul
     let Ok(file) = open_regular(&project.events(), Links::Refuse) else { return Ok(0) };
     let (scrubber, mut restored) = (scrubber(), 0);
     let mut known = tx.prepare("SELECT 1 FROM entry WHERE seq = ?1")?;
-    for line in BufReader::new(file).split(b'\n').map_while(Result::ok) {
+    let mut lines = CopiedLines::of(file);
+    while let Some(line) = lines.next() {
         let line = scrubber.scrub_lossy(&line);
-        let Ok(entry) = parse_line(line.as_str()) else { continue };
+        let Ok(entry) = parse_line(line.as_str()) else {
+            lines.odd += 1;
+            continue;
+        };
         let Entry { seq, at, by, incident, event, seal } = entry;
         if !known.exists([seq])? {
             let row = RawEntry::of(&Draft { at, by, incident, event });

@@ -6,10 +6,11 @@ use std::sync::Arc;
 use salve_core::event::{Actor, Digest, Entry};
 
 use super::database::Database;
-use super::journal::RawEntry;
+use super::journal::{RawEntry, row_at, words_before};
 use crate::door::{self, LetIn, WordStanding};
 use crate::seal_keys::{SealKeys, SealWorth};
 use crate::store::StoreError;
+use crate::used_words::{UsedWord, UsedWords};
 
 /// What rows need that carry people's words: the keys, and that they were let in.
 #[derive(Debug)]
@@ -33,6 +34,7 @@ pub(super) struct WordJudge {
     /// The user's keys as they were read last.
     keys: RefCell<Option<SealKeys>>,
     sealed_from: Cell<Option<SealStart>>,
+    used: RefCell<Option<UsedWords>>,
 }
 
 /// Where seals begin in a file, as far as it was looked up.
@@ -48,7 +50,48 @@ impl WordJudge {
     /// Judges the words of a database's journal.
     pub(super) fn new(database: &Arc<Database>) -> Self {
         let database = Arc::clone(database);
-        Self { database, keys: RefCell::new(None), sealed_from: Cell::new(None) }
+        let used = RefCell::new(UsedWords::of_user());
+        Self { database, keys: RefCell::new(None), sealed_from: Cell::new(None), used }
+    }
+
+    /// Notes, outside of the project, which words the entries use that were just written: what begins
+    /// in an incident uses all that people granted there before. Nothing has begun yet.
+    pub(super) fn note_uses(&self, rows: &[RawEntry], first: u64) -> Result<(), StoreError> {
+        let mut uses = Vec::new();
+        for (seq, row) in (first..).zip(rows) {
+            if let Some(incident) = row.begins_in() {
+                let words = self.database.read_tables(|tx| words_before(tx, incident, seq))?;
+                let used = |seal| UsedWord::new(seal, seq, row.use_digest(seq));
+                uses.extend(words.into_iter().map(used));
+            }
+        }
+        if let Some(used) = self.used.borrow_mut().as_mut().filter(|_| !uses.is_empty()) {
+            // Without the note, the journal alone says that they were used.
+            let _ = used.note(uses);
+        }
+        Ok(())
+    }
+
+    /// Notes that nobody announced a word while its Salve ran: no other one believes it either.
+    fn refuse(&self, row: &RawEntry) {
+        let refused = |seal: &str| UsedWord::refused(seal.to_owned(), row.use_digest(row.seq));
+        let refused = row.seal().map(refused);
+        if let (Some(used), Some(word)) = (self.used.borrow_mut().as_mut(), refused) {
+            // Without the note it is this Salve alone that does not believe it.
+            let _ = used.note(vec![word]);
+        }
+    }
+
+    /// Returns whether a word was used, and its use does not stand in this journal: then the journal is
+    /// from before it, put back by somebody.
+    fn is_from_before_its_use(&self, seal: &str) -> Result<bool, StoreError> {
+        let found = match self.used.borrow_mut().as_mut().map(|used| used.find(seal)) {
+            // Whoever can make it unreadable could remove it as well.
+            None | Some(Ok(None) | Err(_)) => return Ok(false),
+            Some(Ok(Some(found))) => found,
+        };
+        let row = self.database.read_tables(|tx| row_at(tx, found.used_by))?;
+        Ok(row.is_none_or(|row| row.use_digest(found.used_by) != found.digest))
     }
 
     /// Has the words of people among `rows` let in; nothing if there are none.
@@ -77,9 +120,16 @@ impl WordJudge {
             (None, _) => SealWorth::Wrong,
         };
         let standing = door::standing(self.database.project().root(), word, entry.seq);
+        if (worth, standing) == (SealWorth::Holds, WordStanding::Unannounced) {
+            self.refuse(row);
+        }
         entry.by = match (worth, standing) {
             (SealWorth::Holds, WordStanding::NotOurs | WordStanding::Announced) => {
-                return Ok(entry);
+                let seal = row.seal();
+                if !seal.map_or(Ok(false), |seal| self.is_from_before_its_use(seal))? {
+                    return Ok(entry);
+                }
+                Actor::Unproven { name }
             }
             (SealWorth::OfOldKey, WordStanding::NotOurs | WordStanding::Announced) => {
                 Actor::Unproven { name }
@@ -226,6 +276,6 @@ mod tests {
         tx.commit().unwrap();
         assert_eq!(speakers(&project), ["person", "person", "forged"]);
         drop(door);
-        assert_eq!(speakers(&project), ["person"; 3], "the seal is all that others have");
+        assert_eq!(speakers(&project), ["person", "person", "unproven"], "later neither");
     }
 }
