@@ -5,6 +5,7 @@ mod learn;
 mod list;
 mod share;
 mod stats;
+mod sync;
 
 use std::io::{self, IsTerminal, Read};
 
@@ -14,6 +15,7 @@ use salve_core::scrub::Scrubber;
 use super::{CliError, Exit, Output, config, foundation, project};
 use crate::config::Config;
 use crate::dirs;
+use crate::fleet_memory::FleetMemory;
 use crate::learned::{Learned, LearnedError, SyncReport};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
@@ -41,6 +43,8 @@ enum MemoryCommand {
     Stats(stats::Args),
     /// Write everything that is known as JSON lines
     Export(share::ExportArgs),
+    /// Exchange outcomes with the machines of the fleet
+    Sync(sync::Args),
     /// Import what `export` wrote; importing it twice changes nothing
     Import(share::ImportArgs),
 }
@@ -55,6 +59,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         MemoryCommand::Show(args) => list::show(&args, &desk),
         MemoryCommand::Forget(args) => list::forget(&args, &desk),
         MemoryCommand::Stats(_) => stats::run(&desk),
+        MemoryCommand::Sync(args) => sync::run(&args, &desk),
         MemoryCommand::Export(args) => share::export(&args, &desk),
         MemoryCommand::Import(args) => share::import(&args, &desk),
     }
@@ -85,6 +90,11 @@ impl<'a> MemoryCommandContext<'a> {
     /// Returns the rules that tell failures apart, the user's own included.
     fn rules(&self) -> &FingerprintRules {
         self.config.fingerprint_rules()
+    }
+
+    /// Returns the memory of the fleet, where the settings use one.
+    fn fleet(&self) -> Option<FleetMemory> {
+        FleetMemory::of(&self.config.settings, &project::user_name(), &self.scrubber)
     }
 
     /// Opens the memory a command is about, making it if there is none.
