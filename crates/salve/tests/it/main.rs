@@ -23,6 +23,14 @@ mod everyday;
 mod faults;
 mod fingerprint;
 mod fleet;
+#[cfg(feature = "fleet")]
+mod fleet_access;
+#[cfg(feature = "fleet")]
+mod fleet_flights;
+#[cfg(feature = "fleet")]
+mod fleet_memory;
+#[cfg(feature = "fleet")]
+mod fleet_start;
 mod gate;
 mod heal;
 mod heal_as_bare;
