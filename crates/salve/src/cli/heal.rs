@@ -310,6 +310,10 @@ pub(super) fn plan(
         // Nobody answers a check: with this, tools that would watch or ask end instead. The mark
         // tells whose doing it is, should a check fail of that alone.
         env.extend([("CI".into(), "1".into()), (SETS_CI.into(), "1".into())]);
+        if Colours::on(&std::io::stdout()) == Colours::Plain && !says_of_colours() {
+            // Many take `CI` for a place that shows colours; what reads the output gets none.
+            env.push(("NO_COLOR".into(), "1".into()));
+        }
     }
     if Colours::on(&std::io::stdout()) == Colours::Shown {
         // A pipe would make it drop its colours, and what it writes is passed on untouched.
@@ -333,6 +337,12 @@ pub(super) fn plan(
         limit: limit.unwrap_or(config.settings.heal.timeout),
         input: None,
     }
+}
+
+/// Returns whether the user's environment says whether programs use colours.
+fn says_of_colours() -> bool {
+    let known = ["NO_COLOR", "FORCE_COLOR", "CLICOLOR_FORCE"];
+    known.iter().any(|name| std::env::var_os(name).is_some())
 }
 
 /// Returns where a command without a directory of its own runs: here, if that is in the project.

@@ -132,6 +132,37 @@ fn on_a_full_disk_servers_and_checks_run_as_they_would_without_salve() {
     }
 }
 
+/// Two servers; one fails whenever it is told to.
+const TWO: &str = r#"
+[servers.calm]
+command = "exec sleep 300"
+[servers.fails]
+command = "echo x >> $HOME/starts; while [ ! -e $HOME/go ]; do sleep 0.05; done; rm $HOME/go; exit 7"
+"#;
+
+#[test]
+fn servers_run_on_when_a_disk_fills_up_and_healing_goes_on_when_there_is_room() {
+    let project = Project::new();
+    std::fs::create_dir_all(project.home()).unwrap();
+    std::fs::write(project.home().join("salve.toml"), TWO).unwrap();
+    let mut salve = dev(&project, &[]);
+    salve.env("REPAIR_MAX_ATTEMPTS", "100");
+    // It ends by itself should something not come to pass.
+    let script = "mount -t tmpfs -o size=6m none .; cd \"$PWD\"; cp \"$HOME/salve.toml\" .; \
+        until_so() { for i in $(seq 600); do if \"$@\"; then return; fi; sleep 0.1; done; false; }; \
+        is_up() { [ -e \"$HOME/starts\" ]; }; \
+        is_told() { touch \"$HOME/go\"; grep -q 'nothing can be recorded' \"$HOME/said\"; }; \
+        is_over() { grep -q 'healing goes on' \"$HOME/said\"; }; \
+        has_more() { [ \"$(wc -l < \"$HOME/starts\")\" -gt \"$before\" ]; }; \
+        \"$@\" 2> \"$HOME/said\" & salve=$!; until_so is_up; \
+        cat /dev/zero > filler 2> \"$HOME/full\" || true; until_so is_told; \
+        before=$(wc -l < \"$HOME/starts\"); sleep 1; kill -0 $salve; \
+        rm filler; until_so is_over; until_so has_more; kill -INT $salve; wait $salve";
+    let Some(output) = with_own_mounts(&salve, &project.dir(), script) else { return };
+    let said = std::fs::read_to_string(project.home().join("said")).unwrap();
+    assert_eq!(output.status.code(), Some(130), "{said}{}", self::said(&output));
+}
+
 #[test]
 fn a_lock_that_is_no_lock_is_set_aside_and_one_of_another_host_is_kept() {
     let project = Project::new();

@@ -114,3 +114,17 @@ fn a_check_that_takes_too_long_is_told_its_limit_and_not_run_again_for_that() {
     assert!(said.contains("checks.slow.timeout_ms"), "{said}");
     assert_eq!(std::fs::read_to_string(project.dir().join("runs")).unwrap(), "x\n", "{said}");
 }
+
+#[test]
+fn a_file_gets_no_colours_because_salve_sets_ci() {
+    for (said, want) in [(None, "1"), (Some("FORCE_COLOR"), "none"), (Some("CI"), "none")] {
+        let project = Project::new();
+        let mut salve =
+            project.command(&["heal", "--", "sh", "-c", "printf %s ${NO_COLOR-none} > got"]);
+        salve.env_remove("NO_COLOR").envs(said.map(|name| (name, "1")));
+        let ran = salve.stdin(Stdio::null()).output().unwrap();
+        assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+        let got = std::fs::read_to_string(project.dir().join("got")).unwrap();
+        assert_eq!(got, want, "{said:?}");
+    }
+}

@@ -174,15 +174,20 @@ pub(crate) fn dev(project: &Project, args: &[&str]) -> Command {
 ///
 /// Returns `None` where the system does not let us mount any.
 pub(crate) fn with_own_mounts(salve: &Command, dir: &Path, script: &str) -> Option<Output> {
-    let unshared = |script: &str| {
+    let unshared = |flags: &str, script: &str| {
         let mut command = Command::new("unshare");
-        command.args(["-rm", "sh", "-ec", script, "sh"]).arg(salve.get_program());
+        command.args([flags, "sh", "-ec", script, "sh"]).arg(salve.get_program());
         command.args(salve.get_args()).current_dir(dir).stdin(Stdio::null());
         let envs = salve.get_envs().filter_map(|(name, value)| Some((name, value?)));
         command.env_clear().envs(envs).output()
     };
-    let may = unshared("mount -t tmpfs -o size=64k none .").is_ok_and(|out| out.status.success());
-    may.then(|| unshared(script).unwrap())
+    let may = |flags: &&str| {
+        let tried = unshared(flags, "mount -t tmpfs -o size=64k none .");
+        tried.is_ok_and(|out| out.status.success())
+    };
+    // Who is the system's administrator already needs no more than the space.
+    let flags = ["-rm", "-m"].into_iter().find(may)?;
+    Some(unshared(flags, script).unwrap())
 }
 
 /// Returns a tool as an MCP server lists it.
