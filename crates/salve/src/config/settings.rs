@@ -430,8 +430,7 @@ pub struct MemorySettings {
     pub user: bool,
     /// Whose outcomes are taken from the fleet, and whether those from here are told to it
     pub fleet: FleetTrust,
-    /// Where patches that healed are used again: in the same project, in all of the user's, or in all
-    /// of the fleet's
+    /// Where patches that healed are used again
     pub patches: PatchReach,
 }
 

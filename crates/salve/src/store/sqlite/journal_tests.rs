@@ -133,6 +133,7 @@ fn a_copy_that_cannot_be_written_does_not_stop_the_journal() {
 #[test]
 fn whoever_opens_the_store_leaves_the_lock_of_those_who_copy() {
     let (_dir, project) = project();
+    project.make_state_dir().unwrap();
     let alone = HeldLock::take(&lock_path(&project), Share::Alone, LONG).unwrap();
     // It has seen that there is no store, and waits.
     let (begins, begun) = std::sync::mpsc::channel();
