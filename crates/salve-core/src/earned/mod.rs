@@ -208,14 +208,21 @@ impl Earned {
     /// Reads entries, in their order.
     pub fn of<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Self {
         let entries: Vec<&Entry> = entries.into_iter().collect();
+        let mut earned = Self::under_names_of(entries.iter().copied());
+        entries.into_iter().for_each(|entry| earned.take(entry));
+        earned
+    }
+
+    /// Begins with the names that failures have by all these entries.
+    ///
+    /// What is one failure by now was one all the time: so its uses count in their order.
+    pub fn under_names_of<'e>(entries: impl IntoIterator<Item = &'e Entry>) -> Self {
         let mut earned = Self::default();
-        // What is one failure by now was one all the time: so its uses count in their order.
-        for entry in &entries {
+        for entry in entries {
             if let Event::Memory(MemoryEvent::Rekeyed { from, to }) = entry.event {
                 earned.aliases.add(from, to);
             }
         }
-        entries.into_iter().for_each(|entry| earned.take(entry));
         earned
     }
 

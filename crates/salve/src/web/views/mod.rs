@@ -41,6 +41,7 @@ pub(super) use work::{JobRow, JobStepRow, LoopRow, StepStanding, WorkReader, Wor
 pub(super) use work_card::{WorkCard, WorkKind, WorkStanding};
 
 use super::project_handle::WatchedProject;
+use crate::heal::earned::EarnedHistory;
 use crate::project::Project;
 use crate::reading::IncidentNotFound;
 use crate::store::{Store, StoreError, Stream};
@@ -53,7 +54,7 @@ type JsonObject = serde_json::Map<String, serde_json::Value>;
 const BATCH: usize = 1000;
 
 /// How many entries go into the index at once: few enough that whoever asks meanwhile hardly waits.
-const PORTION: usize = 10_000;
+const PORTION: usize = 4_000;
 
 /// Whether an index has all that the journal says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,6 +93,7 @@ pub(in crate::web) struct ProjectReader {
     index: IncidentIndex,
     /// How far the journal was read for the index.
     indexed_to: u64,
+    earned: EarnedHistory,
     /// How much waits for a person, as it was counted last.
     waiting: usize,
     /// The journal's last entry then, and when that was.
@@ -109,6 +111,7 @@ impl ProjectReader {
             store: None,
             index: IncidentIndex::default(),
             indexed_to: 0,
+            earned: EarnedHistory::default(),
             waiting: 0,
             waiting_at: None,
             repairs: None,

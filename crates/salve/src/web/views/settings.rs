@@ -9,7 +9,6 @@ use serde::Serialize;
 
 use super::{JsonObject, ProjectReader, ViewError};
 use crate::config::{self, Config, LiveSettings, Reload, SettingRow, setting_rows};
-use crate::heal::earned;
 use crate::heal::rule_list::{RuleListRow, RuleState, written_rules};
 
 /// The settings as they are shown.
@@ -83,8 +82,11 @@ impl<'r> ConfigReader<'r> {
     fn earned_rules(&mut self, config: &Config) -> Result<Vec<RuleListRow>, ViewError> {
         let terms = EarningTerms::from(&config.settings.earned);
         let now = Timestamp::now();
-        let Some(store) = self.reader.store()? else { return Ok(Vec::new()) };
-        let earned = earned::load(store.journal())?;
+        self.reader.store()?;
+        let ProjectReader { store: Some(store), earned, .. } = &mut *self.reader else {
+            return Ok(Vec::new());
+        };
+        let earned = earned.catch_up(store.journal())?;
         Ok(earned.rules().map(|rule| RuleListRow::of_earned(rule, terms, now)).collect())
     }
 
