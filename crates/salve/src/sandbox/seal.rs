@@ -324,21 +324,26 @@ mod tests {
 
     use super::super::held_root::REFUSED;
     use super::*;
+    use crate::gate::WorkingDir;
+
+    fn npm_ci<'a>(root: &'a Path, dir: &'a WorkingDir) -> SandboxedCommand<'a> {
+        SandboxedCommand {
+            command: "npm ci",
+            argv: Vec::new(),
+            root,
+            dir,
+            env: Vec::new(),
+            name: "test".to_owned(),
+            limit: std::time::Duration::from_secs(1),
+            on: salve_core::event::Authority::Gate,
+        }
+    }
 
     #[test]
     fn without_a_namespace_what_was_changed_is_put_back_and_kept_aside() {
         let dir = tempfile::tempdir().unwrap();
         let place = crate::gate::resolve(dir.path(), ".").unwrap();
-        let job = SandboxedCommand {
-            command: "npm ci",
-            argv: Vec::new(),
-            root: dir.path(),
-            dir: &place,
-            env: Vec::new(),
-            name: "test".to_owned(),
-            limit: std::time::Duration::from_secs(1),
-            on: salve_core::event::Authority::Gate,
-        };
+        let job = npm_ci(dir.path(), &place);
         let at = |name: &str| dir.path().join(name);
         fs::create_dir_all(at(".git/hooks")).unwrap();
         fs::write(at(".git/config"), "[core]").unwrap();
