@@ -28,6 +28,7 @@ pub mod register;
 pub mod sandbox;
 pub mod scrub;
 pub mod seal_keys;
+pub mod sealed;
 pub mod skills;
 pub mod store;
 pub mod subjects;

@@ -12,6 +12,7 @@
 //! files (`.salve`, `.dev-crash*`, `.dev-repair.lock`) are never part of either.
 
 mod attempts;
+mod committed_tree;
 mod discard;
 mod error;
 #[cfg(test)]

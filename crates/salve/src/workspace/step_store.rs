@@ -14,14 +14,17 @@
 //!
 //! **Invariant:** nothing is checked out, removed or written through a link.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::io;
-use std::os::unix::ffi::OsStringExt;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use salve_core::sealed_path::SealedPath;
 
+use super::committed_tree::CommittedTree;
 use super::error::WorkspaceError;
 use super::git::{Git, alone_config};
 use super::oid::Format;
@@ -29,6 +32,7 @@ use super::step_place;
 use super::step_replay::{ReplayError, ReplayStep, StepReplay};
 use crate::atomic;
 use crate::files::{self, FileKind};
+use crate::sealed::{self, SealedReach};
 
 /// What no workspace has, whatever the user's own rules ignore.
 const EXCLUDED: &str = ".salve/\n.dev-crash*\n.dev-repair.lock\n";
@@ -555,11 +559,17 @@ impl StepStore {
         let (before, tree) = (self.tree_before(step)?, self.tree()?);
         let args = ["diff-tree", "-r", "-z", "--raw", "--no-renames", &before, &tree];
         let raw = self.git.read(&args)?;
+        if raw.is_empty() {
+            return Ok(sealed);
+        }
+        let reach = self.sealed_reach(&before, &tree, &raw)?;
+        let is_sealed = |path: &[u8]| {
+            SealedPath::of(path).is_some() || reach.holds(Path::new(OsStr::from_bytes(path)))
+        };
         let mut words = raw.split(|&byte| byte == 0);
         let (mut gone, mut back) = (Vec::new(), Vec::new());
         while let (Some(about), Some(path)) = (words.next(), words.next()) {
-            let Some(was) = EntryBefore::of(about).filter(|_| SealedPath::of(path).is_some())
-            else {
+            let Some(was) = EntryBefore::of(about).filter(|_| is_sealed(path)) else {
                 continue;
             };
             sealed.push(String::from_utf8_lossy(path).into_owned());
@@ -578,6 +588,42 @@ impl StepStore {
         // A repository that the step made stays, for its verification to see.
         self.lay_out(&tree)?;
         Ok(sealed)
+    }
+
+    /// Returns what sealed places lead to: in the tree before a step, and in the project, whose files and
+    /// settings of git a result will meet. `raw` lists what changed since.
+    fn sealed_reach(
+        &self,
+        before: &str,
+        after: &str,
+        raw: &[u8],
+    ) -> Result<SealedReach, WorkspaceError> {
+        let before = CommittedTree::read(&self.git, &self.workspace, before)?;
+        let mut reach = before.reach();
+        if let Some(top) = self.users_top() {
+            reach.add(sealed::reach_of_files(&top));
+        }
+        let changed = raw.split(|&byte| byte == 0).filter(|part| !part.starts_with(b":"));
+        let above = changed.flat_map(|path| Path::new(OsStr::from_bytes(path)).ancestors());
+        let parts = above.filter(|path| sealed::is_part_of_bare(path));
+        let dirs: BTreeSet<&Path> = parts.filter_map(Path::parent).collect();
+        if !dirs.is_empty() {
+            let after = CommittedTree::read(&self.git, &self.workspace, after)?;
+            for dir in dirs {
+                let [was, is] =
+                    [&before, &after].map(|tree| move |name: &str| tree.has(&dir.join(name)));
+                reach.hold_new_bare(dir, was, is);
+            }
+        }
+        Ok(reach)
+    }
+
+    /// Returns the top of the user's repository, or the project where there is none, if it is here.
+    fn users_top(&self) -> Option<PathBuf> {
+        let is_state = |dir: &&Path| dir.file_name() == Some(OsStr::new(files::STATE_DIR));
+        let project = self.store.ancestors().filter(is_state).last()?.parent()?;
+        let up = self.prefix.components().count();
+        project.ancestors().nth(up).map(Path::to_path_buf)
     }
 
     /// Removes settings of Salve's that git ignores, so that no tree shows them; returns their names.

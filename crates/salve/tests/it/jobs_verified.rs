@@ -88,6 +88,40 @@ fn sealed_paths_are_no_part_of_what_a_steps_agent_changes() {
     assert!(works.file("artifacts/result.patch").contains(".husky/pre-commit"));
 }
 
+/// **Invariant:** In the result of a job's step, what a link in a sealed place leads to is as it was, and
+/// so is where git finds programs.
+#[test]
+fn what_links_in_sealed_places_lead_to_is_no_part_of_what_a_steps_agent_changes() {
+    let works = Works::new();
+    for path in ["b/c/settings.json", "conf/words", "tools/hooks/pre-commit"] {
+        works.project.write(path, "old\n");
+    }
+    for (link, target) in [("a", "b"), (".claude", "a/c"), (".vscode", "conf")] {
+        std::os::unix::fs::symlink(target, works.project.dir().join(link)).unwrap();
+    }
+    git(&works.project, &["config", "core.hooksPath", "tools/hooks"]);
+    git(&works.project, &["add", "-A"]);
+    git(&works.project, &["commit", "-qnm", "links"]);
+    let runtime = agent(
+        &works,
+        "agent.sh",
+        "cat > /dev/null; echo evil > b/c/settings.json; echo evil > conf/tasks.json\n\
+         mkdir -p evil/c; echo evil > evil/c/settings.json; ln -sfn evil a\n\
+         echo evil > tools/hooks/pre-commit; echo made > made.txt\n",
+    );
+    let step =
+        format!("[[steps]]\nid = \"one\"\ninstruction = \"Do it.\"\nruntime = \"{runtime}\"\n");
+    works.project.write("job.toml", step);
+    let visit = works.salve(&["run", "job.toml"]);
+    assert_eq!(visit.code, Some(0), "{}", visit.said);
+    assert!(visit.said.contains("the agent also wanted to change"), "{}", visit.said);
+    let result = works.file("artifacts/result.patch");
+    assert!(result.contains("b/made.txt") && result.contains("b/evil/c/settings.json"), "{result}");
+    for name in ["b/b/c/settings.json", "b/conf/tasks.json", "b/tools/hooks", "b/a\n"] {
+        assert!(!result.contains(name), "{name}: {result}");
+    }
+}
+
 /// Returns what a reviewer has to write to approve, found in what it was told.
 const APPROVE: &str = "sed -n 's/.*`\\(approved [0-9a-f]*\\)`.*/\\1/p'";
 

@@ -400,3 +400,31 @@ fn a_link_in_a_sealed_place_brings_no_change_there() {
     assert_eq!(ward.read(".claude/settings.json"), "{}");
     assert_eq!(ward.read("sum.txt"), "5");
 }
+
+/// **Invariant:** No change leads a sealed place elsewhere by a link in the middle of its way, nor makes
+/// anything behind one, nor changes where git finds programs.
+#[test]
+fn a_link_in_the_middle_of_a_sealed_way_brings_no_change_there() {
+    let ward = Ward::new().agent(
+        "cat > /dev/null; mkdir -p evil/c; echo evil > evil/c/settings.json; rm a; ln -s evil a\n\
+         echo evil > conf/tasks.json; echo evil > tools/hooks/pre-commit\n\
+         mkdir -p fake/objects fake/refs; echo ref: refs/heads/x > fake/HEAD; echo evil > fake/config\n\
+         touch fake/objects/x fake/refs/x; printf 5 > sum.txt\n",
+    );
+    ward.project.write("b/c/settings.json", "{}");
+    ward.project.write("conf/words", "");
+    ward.project.write("tools/hooks/pre-commit", "# old\n");
+    for (link, target) in [("a", "b"), (".claude", "a/c"), (".vscode", "conf")] {
+        symlink(target, ward.project.dir().join(link)).unwrap();
+    }
+    git(&ward.project, &["config", "core.hooksPath", "tools/hooks"]);
+    git(&ward.project, &["add", "-A"]);
+    git(&ward.project, &["commit", "-qnm", "links"]);
+    ward.heal(&[]).expect(0, &["also wanted to change", "healed"]);
+    assert_eq!(ward.read(".claude/settings.json"), "{}");
+    assert_eq!(ward.read("tools/hooks/pre-commit"), "# old\n");
+    for path in ["conf/tasks.json", "fake/HEAD", "fake/config"] {
+        assert!(!ward.project.dir().join(path).exists(), "{path}");
+    }
+    assert_eq!(ward.read("sum.txt"), "5");
+}

@@ -7,7 +7,7 @@ use std::io;
 use std::ops::Bound;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::PermissionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use salve_core::sealed_path::SealedPath;
 
@@ -15,6 +15,7 @@ use super::ignore::ignored_among;
 use super::upper::UpperContent;
 use super::{LayerGround, PrivateLayer};
 use crate::files::{FileKind, read_bytes};
+use crate::sealed::{self, SealedReach};
 use crate::workspace::discard::put_discarded_back;
 use crate::workspace::error::WorkspaceError;
 use crate::workspace::ignored::is_program_data;
@@ -57,15 +58,14 @@ enum UpperPathKind {
 struct Sorter<'a> {
     before: &'a Snapshot,
     ignored: BTreeSet<Rel>,
-    /// What links in sealed places lead to.
-    linked: Vec<PathBuf>,
+    /// What sealed places lead to.
+    reach: SealedReach,
     place: &'a Path,
 }
 
 impl Sorter<'_> {
     fn is_sealed(&self, path: &OsStr) -> bool {
-        let is_linked = || self.linked.iter().any(|real| Path::new(path).starts_with(real));
-        SealedPath::of(path.as_bytes()).is_some() || is_linked()
+        SealedPath::of(path.as_bytes()).is_some() || self.reach.holds(Path::new(path))
     }
 
     fn part(&self, path: &OsStr) -> UpperPathKind {
@@ -107,17 +107,16 @@ impl Workspace {
         let content = self.upper_content(&layer.ground)?;
         drop_foreign_rights(before, place, &content)?;
         let ignored = ignored_among(&self.scanner, &content)?;
-        let linked = linked_from_sealed(&self.scanner.root);
-        let sorter = Sorter { before, ignored, linked, place };
+        let reach = reach_of_layer(&self.scanner.root, &content);
+        let sorter = Sorter { before, ignored, reach, place };
         let git = self.scanner.git.clone();
         // It reads what was written, by the same names as in the real tree.
         let upper =
             Scanner::new(place.to_path_buf(), git, self.scanner.format, self.scanner.limits);
         let name = before.name.at(Moment::InLayer);
         let mut after = Snapshot { name, ..before.clone() };
-        let is_seen = |path: &OsStr| sorter.part(path) == UpperPathKind::Seen;
         change_tree(&sorter, UpperPathKind::Seen, &mut after.tree, &content, &upper);
-        change_dirs(&mut after.tree, &content, is_seen);
+        change_dirs(&mut after.tree, &content, &sorter);
         change_tree(&sorter, UpperPathKind::Ignored, &mut after.ignored.tree, &content, &upper);
         let discarded = put_discarded_back(self, before, &mut after)?;
         let is_displaced = |path: &&Rel| {
@@ -183,8 +182,8 @@ impl Workspace {
         let place = UpperContent::place(&layer.ground);
         let content = self.upper_content(&layer.ground)?;
         let ignored = ignored_among(&self.scanner, &content)?;
-        let linked = linked_from_sealed(&self.scanner.root);
-        let sorter = Sorter { before, ignored, linked, place };
+        let reach = reach_of_layer(&self.scanner.root, &content);
+        let sorter = Sorter { before, ignored, reach, place };
         let kept = self.load(before.name.at(Moment::InLayer))?;
         let is_as_before = |path: &Rel, kept: &Snapshot| {
             let ignored = (&kept.ignored.tree.items, &before.ignored.tree.items);
@@ -304,12 +303,13 @@ fn change_tree(
 }
 
 /// The same for directories.
-fn change_dirs(tree: &mut WorkingTree, content: &UpperContent, belongs: impl Fn(&OsStr) -> bool) {
+fn change_dirs(tree: &mut WorkingTree, content: &UpperContent, sorter: &Sorter<'_>) {
     let is_file = |dir: &Rel| content.written.contains(dir);
     let goes = |dir: &Rel| is_file(dir) || (!content.dirs.contains(dir) && content.takes_away(dir));
-    tree.dirs.retain(|dir| !goes(dir));
-    let made =
-        content.dirs.iter().filter(|dir| belongs(&Path::new(dir).join("x").into_os_string()));
+    // A sealed file in it would be in the way; an empty directory is sealed itself.
+    tree.dirs.retain(|dir| sorter.is_sealed(dir) || !goes(dir));
+    let inside = |dir: &Rel| Path::new(dir).join("x").into_os_string();
+    let made = content.dirs.iter().filter(|dir| sorter.part(&inside(dir)) == UpperPathKind::Seen);
     tree.dirs.extend(made.cloned());
     tree.add_parents();
 }
@@ -343,15 +343,21 @@ fn sealed_paths(real: &Path, sorter: &Sorter<'_>, content: &UpperContent) -> Vec
     told.map(|path| show(path)).collect()
 }
 
-/// Returns what links in the sealed places of a root lead to, told from there: whoever changes that
-/// changes what is sealed.
-fn linked_from_sealed(root: &Path) -> Vec<PathBuf> {
-    let Ok(top) = root.canonicalize() else { return Vec::new() };
-    let real = |name: String| {
-        let real = root.join(&name).canonicalize().ok()?;
-        let below = real.strip_prefix(&top).ok()?.to_path_buf();
-        let is_other = !below.as_os_str().is_empty() && below != Path::new(&name);
-        is_other.then_some(below)
-    };
-    SealedPath::at_root().filter_map(real).collect()
+/// Returns what the sealed places of a root lead to, and what would make a directory a repository in
+/// which git runs programs.
+fn reach_of_layer(root: &Path, content: &UpperContent) -> SealedReach {
+    let mut reach = sealed::reach_of_files(root);
+    let made = content.written.iter().chain(&content.dirs).map(Path::new);
+    let parts = made.filter(|path| sealed::is_part_of_bare(path));
+    let dirs: BTreeSet<&Path> = parts.filter_map(Path::parent).collect();
+    for dir in dirs {
+        let was = |name: &str| root.join(dir).join(name).symlink_metadata().is_ok();
+        let is = |name: &str| {
+            let path = dir.join(name).into_os_string();
+            let is_made = content.written.contains(&path) || content.dirs.contains(&path);
+            is_made || was(name) && !content.takes_away(&path)
+        };
+        reach.hold_new_bare(dir, was, is);
+    }
+    reach
 }

@@ -29,6 +29,7 @@ use super::restore::{self, LayPlace};
 use super::scratch_dir::ScratchDir;
 use super::tree::{Kind, Rel, TreeItem, WorkingTree, show};
 use super::{Snapshot, Workspace};
+use crate::sealed;
 
 /// What the state before is called in the repository that a patch is tried in.
 const BEFORE: &str = "refs/heads/main";
@@ -221,9 +222,13 @@ fn judge(workspace: &Workspace, trial: &PatchTrial) -> Result<(), PatchError> {
     }
     let hidden = workspace.scanner.scan([])?.hidden;
     let links = |item: &&TreeItem| item.kind == Kind::Link;
+    let reach = sealed::reach_of_files(&workspace.scanner.root);
     for path in &differing {
         let refuse = |why| PatchError::Refused { path: show(path), why };
         guard(path).map_err(refuse)?;
+        if reach.holds(Path::new(path)) {
+            return Err(refuse("is where something leads that says what runs without a person"));
+        }
         if workspace.scanner.leads_through_link(path) {
             return Err(refuse("leads through a link"));
         }
