@@ -6,10 +6,12 @@
 //! it.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs;
 use std::os::unix::fs::FileTypeExt as _;
 use std::path::{Path, PathBuf};
 
+use super::hard_links;
 use crate::process::tree;
 
 /// Sockets that are covered although their listeners may live in another network namespace.
@@ -25,6 +27,10 @@ const KNOWN: [&str; 6] = [
 /// Directories at home in which programs keep such sockets under names that the kernel does not tell:
 /// ssh gives a connection that is shared its name only after it began to listen.
 const AT_HOME: [&str; 3] = [".ssh", ".ssh/agent", ".gnupg"];
+
+/// How deep, and among how many files, a socket is looked for whose directory nobody has open.
+const DEEPEST: usize = 4;
+const MOST_LOOKED: usize = 20_000;
 
 /// How many files are looked at in the directory of a socket.
 const MOST_BESIDE: usize = 10_000;
@@ -54,7 +60,15 @@ pub(super) fn to_cover(places: &[PathBuf], listed: &[String]) -> Vec<PathBuf> {
     let is_free = |path: &PathBuf| {
         places.iter().any(|place| path.starts_with(place)) || listed.contains(path)
     };
-    real.into_iter().filter(|path| is_socket(path) && !is_free(path)).collect()
+    let covered: Vec<PathBuf> =
+        real.into_iter().filter(|path| is_socket(path) && !is_free(path)).collect();
+    // One of them may have another name where the command works.
+    let shared = hard_links::shared_among(covered.iter().map(PathBuf::as_path));
+    let files: Vec<_> = shared.into_iter().map(|(_, file)| file).collect();
+    let others =
+        places.iter().flat_map(|place| hard_links::names_below(place, &files, &BTreeSet::new()));
+    let others: Vec<PathBuf> = others.filter(|path| !listed.contains(path)).collect();
+    [covered, others].concat()
 }
 
 fn is_socket(path: &Path) -> bool {
@@ -76,13 +90,78 @@ fn paths(list: &str) -> BTreeSet<PathBuf> {
     if names.iter().any(|name| name.is_relative()) {
         dirs.extend(tree::all().into_iter().filter_map(|process| tree::cwd(process.pid)));
     }
+    let by_handles = names.iter().filter_map(|name| name_behind_handle(name));
+    let by_handles: BTreeSet<&Path> = by_handles.collect();
+    let behind = if by_handles.is_empty() { Vec::new() } else { behind_handles(&by_handles) };
     let full = |name: &&Path| -> Vec<PathBuf> {
         if name.is_absolute() {
             return vec![name.to_path_buf()];
         }
         dirs.iter().map(|dir| dir.join(name)).filter(|path| is_socket(path)).collect()
     };
-    names.iter().flat_map(full).collect()
+    names.iter().flat_map(full).chain(behind).collect()
+}
+
+/// Returns what a name says after a directory that only the program itself knew, by the number of its
+/// handle.
+fn name_behind_handle(name: &Path) -> Option<&Path> {
+    let after = |parts: usize| {
+        let mut rest = name.components();
+        rest.by_ref().take(parts).for_each(drop);
+        let rest = rest.as_path();
+        (!rest.as_os_str().is_empty()).then_some(rest)
+    };
+    let parts: Vec<&OsStr> = name.iter().take(5).collect();
+    let part = |at: usize| parts.get(at).and_then(|part| part.to_str()).unwrap_or_default();
+    match (part(1), part(2), part(3)) {
+        ("dev", "fd", _) => after(4),
+        ("proc", _, "fd") => after(5),
+        ("proc", _, "cwd") => after(4),
+        _ => None,
+    }
+}
+
+/// Returns the sockets of these names in every directory that some program has open, and, since it may
+/// have closed it, where programs mostly keep such sockets.
+fn behind_handles(names: &BTreeSet<&Path>) -> Vec<PathBuf> {
+    let mut dirs = BTreeSet::new();
+    for process in tree::all() {
+        dirs.extend(tree::cwd(process.pid));
+        let open = fs::read_dir(format!("/proc/{}/fd", process.pid)).into_iter().flatten();
+        let targets =
+            open.flatten().take(MOST_BESIDE).filter_map(|fd| fs::read_link(fd.path()).ok());
+        dirs.extend(targets.filter(|path| path.is_absolute()));
+    }
+    let mut found: Vec<PathBuf> =
+        dirs.iter().flat_map(|dir| names.iter().map(|name| dir.join(name))).collect();
+    found.retain(|path| is_socket(path));
+    let variables = ["XDG_RUNTIME_DIR", "TMPDIR", "HOME"].map(std::env::var_os);
+    let usual = variables.into_iter().flatten().map(PathBuf::from);
+    let usual = usual.chain(["/run", "/tmp", "/var/tmp"].map(PathBuf::from));
+    let bases: BTreeSet<&OsStr> = names.iter().filter_map(|name| name.file_name()).collect();
+    found.extend(usual.flat_map(|dir| sockets_below(&dir, &bases)));
+    found
+}
+
+/// Returns sockets of these names in a directory and a little deeper.
+fn sockets_below(dir: &Path, names: &BTreeSet<&OsStr>) -> Vec<PathBuf> {
+    let (mut found, mut looked) = (Vec::new(), 0);
+    let mut open = std::collections::VecDeque::from([(dir.to_path_buf(), 0)]);
+    while let Some((dir, depth)) = open.pop_front() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            looked += 1;
+            if looked > MOST_LOOKED {
+                return found;
+            }
+            let Ok(kind) = entry.file_type() else { continue };
+            if kind.is_socket() && names.contains(entry.file_name().as_os_str()) {
+                found.push(entry.path());
+            } else if kind.is_dir() && depth < DEEPEST {
+                open.push_back((entry.path(), depth + 1));
+            }
+        }
+    }
+    found
 }
 
 /// Returns the name in a line of the kernel's list, if its socket has one that is a file's.

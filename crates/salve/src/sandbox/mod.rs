@@ -13,7 +13,10 @@
 //! | writes outside of project, caches, temporary files | refused | refused |
 //! | modes, owners, times and attributes of files out there | refused, by read-only mounts | not held |
 //! | writes to Salve's settings | refused | found afterwards and undone |
-//! | writes to any `.git` | refused | those that make git run programs are found and undone |
+//! | writes to any `.git`, and to where its settings find programs | refused | those that make git run programs are found and undone |
+//! | links on the way to sealed places | put back, and what they lead to refused | both put back |
+//! | other names of sealed files in the project | refused | put back |
+//! | locks of Salve's files | are the command's own | not held |
 //! | sockets of other programs that stand as files | covered, unless listed | not held |
 //! | caches: what managers run as code elsewhere | in a layer that is thrown away | writable to a manager that is named |
 //! | processes of others, their environment and memory | not to be seen | seen |
@@ -34,6 +37,8 @@ mod caches;
 mod calls;
 mod enter;
 mod env;
+mod hard_links;
+mod held_root;
 mod inner;
 mod listeners;
 mod means;
@@ -74,7 +79,7 @@ pub(crate) use writes::Writes;
 
 use crate::config::{Network, SandboxMode, SandboxSettings};
 use crate::dirs;
-use crate::files::{FileKind, read_text};
+use crate::files::{self, FileKind, read_text};
 use crate::gate::WorkingDir;
 use crate::process::{
     Bounded, Capture, CommandBounds, Outlet, OutputStyle, SpawnError, Spec, Supervisor, Terminal,
@@ -89,6 +94,10 @@ pub(crate) const REMEDY: &str = "remedy";
 
 /// How many processes a command may have at once; the kernel does not count root's.
 pub const PROCESSES: usize = 2_048;
+
+/// Why no command runs where a sealed path leads to the whole project.
+const EVERYTHING: &str = "a path that no command may change (such as `.claude` or `.git`) is a link \
+                          to the project itself, so nothing in it could be kept from a command";
 
 /// How commands are kept within bounds, as the settings say.
 #[derive(Clone, Debug)]
@@ -264,7 +273,11 @@ impl Sandbox {
         let private = private.map_err(SandboxError::Temporary)?;
         let means = self.means();
         submodules::prepare(job.command, job.root);
-        let seal = SealedPaths::new(job, dirs::cache().as_deref(), means.spaces);
+        let own: Vec<PathBuf> = [dirs::cache(), dirs::data()].into_iter().flatten().collect();
+        let seal = SealedPaths::new(job, &own, means.spaces).map_err(SandboxError::Temporary)?;
+        if seal.is_everything {
+            return Err(SandboxError::Refused(EVERYTHING.to_owned()));
+        }
         let plan = self.plan(job, &seal, private.path()).map_err(SandboxError::Temporary)?;
         let file = private.path().join("plan");
         let told = serde_json::to_vec(&plan).map_err(io::Error::other);
@@ -311,6 +324,7 @@ impl Sandbox {
         let CachePlaces { kept, thrown } =
             caches::places(&CacheAsk { command: job.command, root: job.root, listed, spaces });
         writes.extend(kept);
+        let thrown = thrown.into_iter().chain(places_of_locks(job.root, spaces)).collect();
         let thrown = throw::prepare(thrown, private)?;
         let own = [job.root.to_path_buf(), private.to_path_buf()];
         let covered = match spaces {
@@ -354,6 +368,14 @@ impl Sandbox {
             signal: told.join("signal").into_os_string(),
         })
     }
+}
+
+/// Returns where Salve's own locks are. Whoever may read a file may lock it, so a command sees a layer
+/// over them: what it locks there is locked for itself alone. It is sealed besides.
+fn places_of_locks(root: &Path, spaces: Spaces) -> Vec<PathBuf> {
+    let places = [Some(root.join(files::STATE_DIR)), dirs::data()].into_iter().flatten();
+    let is_own = |place: &PathBuf| place.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    places.filter(|place| spaces != Spaces::None && is_own(place)).collect()
 }
 
 /// Runs `argv` in the place of the job's own command.

@@ -148,6 +148,177 @@ fn a_sealed_path_that_is_a_link_is_sealed_with_what_it_leads_to() {
     assert!(!at("salve.json").exists());
 }
 
+/// **Invariant:** No link on the way to a sealed place stays changed, and nothing is changed or made
+/// behind it.
+#[test]
+fn a_link_in_the_middle_of_a_sealed_way_leads_no_command_there() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let at = |name: &str| stage.root().join(name);
+    for dir in ["b/c", "conf", "other/c"] {
+        fs::create_dir_all(at(dir)).unwrap();
+    }
+    fs::write(at("b/c/settings.json"), "old").unwrap();
+    for (link, target) in [("a", "b"), (".claude", "a/c"), (".vscode", "conf")] {
+        std::os::unix::fs::symlink(target, at(link)).unwrap();
+    }
+    for way in ["echo new > b/c/settings.json", "echo new > a/c/x", "mv b/c d", "mv b d"] {
+        assert_ne!(stage.run(way).0, ProcessExit::Code(0), "{way}");
+    }
+    for (way, told) in [
+        ("ln -sfn other a", "a"),
+        ("rm .claude && mkdir .claude && echo new > .claude/settings.json", ".claude"),
+        ("echo new > conf/tasks.json", "conf/tasks.json"),
+        ("rm -r conf && ln -s other conf && echo new > other/tasks.json", "conf"),
+        ("ln -sfn other .vscode", ".vscode"),
+    ] {
+        let ran = stage.try_run(way, Duration::from_secs(60)).unwrap();
+        assert_eq!(ran.breach, Some(Breach::Wrote(vec![told.to_owned()])), "{way}");
+        assert_eq!(fs::read_to_string(at(".claude/settings.json")).unwrap(), "old", "{way}");
+        assert!(!at(".vscode/tasks.json").exists(), "{way}");
+    }
+    fs::remove_file(at(".claude")).unwrap();
+    std::os::unix::fs::symlink(".", at(".claude")).unwrap();
+    let refused = stage.try_run("true", Duration::from_secs(60));
+    assert!(matches!(refused, Err(SandboxError::Refused(_))), "{refused:?}");
+}
+
+/// **Invariant:** Salve puts back what is in the project and touches nothing outside, wherever links lead
+/// that a command left.
+#[test]
+fn putting_back_touches_nothing_outside() {
+    let _alone = alone();
+    for spaces in [None, Some(Spaces::None)] {
+        let mut stage = Stage::new();
+        let at = |name: &str| stage.dir.path().join("repo").join(name);
+        let outside = stage.dir.path().join("outside");
+        fs::create_dir_all(&outside).unwrap();
+        fs::create_dir_all(at(".claude/deep")).unwrap();
+        fs::write(outside.join("settings.json"), "mine").unwrap();
+        fs::write(at(".claude/deep/x"), "old").unwrap();
+        stage.means = spaces.map(|spaces| Means { spaces, ..Means::here() });
+        let link = format!("ln -s {} .vscode", outside.display());
+        let ran = stage.try_run(&link, Duration::from_secs(60)).unwrap();
+        assert_eq!(ran.breach, Some(Breach::Wrote(vec![".vscode".to_owned()])), "{spaces:?}");
+        fs::create_dir(at(".vscode")).unwrap();
+        fs::write(at(".vscode/settings.json"), "old").unwrap();
+        let swap =
+            format!("mv .vscode v; rm -rf .claude/deep; ln -s {} .vscode", outside.display());
+        let ran = stage.try_run(&swap, Duration::from_secs(60)).unwrap();
+        assert_eq!(ran.breach.is_some(), spaces.is_some(), "{ran:?}");
+        assert_eq!(fs::read_to_string(at(".vscode/settings.json")).unwrap(), "old");
+        assert_eq!(fs::read_to_string(at(".claude/deep/x")).unwrap(), "old");
+        assert_eq!(fs::read_to_string(outside.join("settings.json")).unwrap(), "mine");
+        assert_eq!(fs::read_dir(&outside).unwrap().count(), 1);
+    }
+}
+
+/// Runs git in the project of a stage.
+#[track_caller]
+fn git(stage: &Stage, args: &[&str]) {
+    let mut git = std::process::Command::new("git");
+    let status = git.args(args).current_dir(stage.root()).stdout(std::process::Stdio::null());
+    assert!(status.status().unwrap().success(), "{args:?}");
+}
+
+#[test]
+fn where_git_finds_programs_no_command_writes() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let at = |name: &str| stage.root().join(name);
+    for dir in ["tools/hooks", "inner/sub", "data.git/objects", "data.git/refs", "src"] {
+        fs::create_dir_all(at(dir)).unwrap();
+    }
+    git(&stage, &["init", "-q"]);
+    git(&stage, &["init", "-q", "--separate-git-dir", "inner/store", "inner/sub"]);
+    git(&stage, &["config", "core.hooksPath", "tools/hooks"]);
+    git(&stage, &["config", "include.path", "../more.config"]);
+    git(&stage, &["config", "filter.x.clean", "tools/clean.sh"]);
+    let files = ["more.config", "tools/clean.sh", "tools/hooks/pre-commit", "data.git/config"];
+    files.iter().for_each(|name| fs::write(at(name), "# old\n").unwrap());
+    fs::write(at("data.git/HEAD"), "ref: refs/heads/main\n").unwrap();
+    for way in [
+        "echo new >> more.config",
+        "echo new > tools/clean.sh",
+        "echo new > tools/hooks/pre-commit",
+        "echo new > tools/hooks/post-checkout",
+        "mv tools t",
+        "echo new > data.git/config",
+        "echo new > inner/store/config",
+        "mkdir -p inner/store/hooks && echo new > inner/store/hooks/post-checkout",
+    ] {
+        assert_ne!(stage.run(way).0, ProcessExit::Code(0), "{way}");
+    }
+    let made = "mkdir -p data.git/hooks && echo new > data.git/hooks/post-update";
+    let ran = stage.try_run(made, Duration::from_secs(60)).unwrap();
+    assert_eq!(ran.breach, Some(Breach::Wrote(vec!["data.git/hooks".to_owned()])));
+    assert_eq!(stage.run("echo fine > tools/other && echo fine > src/x").0, ProcessExit::Code(0));
+    // Where there is no repository, the root itself could become one.
+    let bare = Stage::new();
+    let make =
+        "mkdir objects refs && echo 'ref: refs/heads/x' > HEAD && echo x > shop.code-workspace";
+    let ran = bare.try_run(make, Duration::from_secs(60)).unwrap();
+    let wrote = ["shop.code-workspace", "HEAD"].map(str::to_owned).to_vec();
+    assert_eq!(ran.breach, Some(Breach::Wrote(wrote)));
+    assert!(!bare.root().join("HEAD").exists() && bare.root().join("refs").exists());
+}
+
+/// **Invariant:** Another name of a sealed file changes it as little as its own does.
+#[test]
+fn another_name_of_a_sealed_file_or_of_a_socket_is_sealed_too() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let at = |name: &str| stage.root().join(name);
+    for dir in [".salve", ".git/hooks", "node_modules/deep"] {
+        fs::create_dir_all(at(dir)).unwrap();
+    }
+    let names = [
+        (".mcp.json", "other.json"),
+        (".git/hooks/pre-commit", "node_modules/deep/hook"),
+        (".salve/salve.db", "data"),
+    ];
+    for (sealed, other) in names {
+        fs::write(at(sealed), "old").unwrap();
+        fs::hard_link(at(sealed), at(other)).unwrap();
+        let way = format!("echo new > {other}");
+        assert_ne!(stage.run(&way).0, ProcessExit::Code(0), "{way}");
+        assert_eq!(fs::read_to_string(at(sealed)).unwrap(), "old");
+    }
+    // A name in a place that is written to, but not in the project, such as a package manager's cache.
+    let mut stage = stage;
+    let elsewhere = stage.dir.path().join("cache");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::hard_link(stage.root().join(".mcp.json"), elsewhere.join("x")).unwrap();
+    stage.settings.caches = vec![elsewhere.display().to_string()];
+    let ran =
+        stage.try_run(&format!("echo new > {}/x", elsewhere.display()), Duration::from_secs(60));
+    assert_eq!(ran.unwrap().breach, Some(Breach::Wrote(vec![".mcp.json".to_owned()])));
+    assert_eq!(fs::read_to_string(stage.root().join(".mcp.json")).unwrap(), "old");
+    let socket = stage.dir.path().join("other.sock");
+    let _listener = std::os::unix::net::UnixListener::bind(&socket).unwrap();
+    fs::hard_link(&socket, stage.root().join("inside.sock")).unwrap();
+    let connect =
+        "python3 -c 'import socket; socket.socket(socket.AF_UNIX).connect(\"inside.sock\")'";
+    assert_ne!(stage.run(connect).0, ProcessExit::Code(0));
+}
+
+/// **Invariant:** A command that locks Salve's files locks nobody out.
+#[test]
+fn what_a_command_locks_is_locked_for_itself_alone() {
+    let _alone = alone();
+    let stage = Stage::new();
+    let own = stage.root().join(".salve");
+    fs::create_dir_all(&own).unwrap();
+    fs::write(own.join("salve.lock"), "").unwrap();
+    let file = fs::File::open(own.join("salve.lock")).unwrap();
+    rustix::fs::flock(&file, rustix::fs::FlockOperation::LockExclusive).unwrap();
+    let lock = "import fcntl; f = open(\".salve/salve.lock\"); \
+                fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB); fcntl.lockf(f, fcntl.LOCK_SH)";
+    let (exit, output) = stage.run(&format!("python3 -c '{lock}' && cat .salve/salve.lock"));
+    assert_eq!(exit, ProcessExit::Code(0), "ours does not keep it from its own: {output}");
+    assert_ne!(stage.run("echo x > .salve/new").0, ProcessExit::Code(0));
+}
+
 /// Ways to change what is sealed.
 const SEAL_BREAKS: [&str; 29] = [
     "echo new > .salve/salve.db",
@@ -321,12 +492,26 @@ fn sockets_of_other_programs_are_reached_only_if_listed() {
     }
     drop(listener.stdin.take());
     listener.wait().unwrap();
+    let hidden = socket_behind_a_handle(&other);
+    let reached = connect
+        .replace(&socket.display().to_string(), &other.join("far.sock").display().to_string());
+    assert_ne!(stage.run(&reached).0, ProcessExit::Code(0), "bound by a handle");
+    drop(hidden);
     stage.settings.sockets = vec![socket.display().to_string()];
     let (exit, output) = stage.run(&connect);
     assert_eq!(exit, ProcessExit::Code(0), "{output}");
     let own = "python3 -c 'import socket; s = socket.socket(socket.AF_UNIX); s.bind(\"own.sock\"); \
                s.listen(); c = socket.socket(socket.AF_UNIX); c.connect(\"own.sock\")'";
     assert_eq!(stage.run(own).0, ProcessExit::Code(0));
+}
+
+/// Listens on a socket in `dir` whose name the kernel tells from a handle of this process.
+fn socket_behind_a_handle(dir: &Path) -> (fs::File, std::os::unix::net::UnixListener) {
+    let handle = fs::File::open(dir).unwrap();
+    let name = format!("/proc/self/fd/{}/far.sock", handle.as_raw_fd());
+    let listener = std::os::unix::net::UnixListener::bind(name).unwrap();
+    std::os::unix::net::UnixStream::connect(dir.join("far.sock")).unwrap();
+    (handle, listener)
 }
 
 #[test]
