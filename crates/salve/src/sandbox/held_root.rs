@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Read as _, Write as _};
-use std::os::fd::{AsFd as _, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd as _, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
@@ -135,8 +135,17 @@ impl HeldRoot {
 
     fn rename(&self, from: &Path, to: &Parent<'_>) -> io::Result<()> {
         let WayToPath::There(dir, name) = self.above(from)? else { return Ok(()) };
-        match rustix::fs::renameat(dir, name, to.handle(), to.name()) {
+        let rename = || rustix::fs::renameat(&dir, name, to.handle(), to.name());
+        match rename() {
             Err(Errno::NOENT) => Ok(()),
+            Err(Errno::ACCESS) => {
+                // The command closed what it left, or where that is.
+                open_up(dir.as_fd());
+                if let Ok(own) = rustix::fs::openat(&dir, name, ON_THE_WAY, Mode::empty()) {
+                    open_up(own.as_fd());
+                }
+                Ok(rename()?)
+            }
             other => Ok(other?),
         }
     }
@@ -189,7 +198,14 @@ impl HeldRoot {
         let mut at = PathBuf::new();
         for part in path.parent().unwrap_or(Path::new("")) {
             at.push(part);
-            held = match rustix::fs::openat(&held, part, ON_THE_WAY, Mode::empty()) {
+            let open = || rustix::fs::openat(&held, part, ON_THE_WAY, Mode::empty());
+            let opened = open().or_else(|error| {
+                if error == Errno::ACCESS {
+                    open_up(held.as_fd());
+                }
+                open()
+            });
+            held = match opened {
                 Ok(next) => next,
                 Err(Errno::NOENT) => return Ok(WayToPath::Missing),
                 Err(Errno::LOOP | Errno::NOTDIR) => return Ok(WayToPath::Blocked(at)),
@@ -198,6 +214,14 @@ impl HeldRoot {
         }
         Ok(WayToPath::There(held, name))
     }
+}
+
+/// Lets its owner into a directory again.
+fn open_up(dir: BorrowedFd<'_>) {
+    let Ok(stat) = rustix::fs::fstat(dir) else { return };
+    let mode = Mode::from_raw_mode(stat.st_mode & 0o7777 | 0o700);
+    // A handle that only looks up names changes no mode by itself. What fails shows by what follows.
+    let _ = rustix::fs::chmod(format!("/proc/self/fd/{}", dir.as_raw_fd()), mode);
 }
 
 /// The way to a path of the project.
@@ -241,7 +265,16 @@ fn look_at(dir: BorrowedFd<'_>, name: &OsStr, room: &mut KeptRoom) -> PathOccupa
 
 fn look_in(above: BorrowedFd<'_>, name: &OsStr, room: &mut KeptRoom) -> Option<PathOccupant> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let dir = rustix::fs::openat(above, name, flags, Mode::empty()).ok()?;
+    let open = || rustix::fs::openat(above, name, flags, Mode::empty());
+    let dir = open().or_else(|error| {
+        if let (Errno::ACCESS, Ok(own)) =
+            (error, rustix::fs::openat(above, name, ON_THE_WAY, Mode::empty()))
+        {
+            open_up(own.as_fd());
+        }
+        open()
+    });
+    let dir = dir.ok()?;
     let mut found = BTreeMap::new();
     for entry in Dir::read_from(&dir).ok()? {
         let name = OsString::from_vec(entry.ok()?.file_name().to_bytes().to_vec());

@@ -383,6 +383,14 @@ mod tests {
             assert_eq!(fs::read_to_string(at(".git/config")).unwrap(), "[core]");
             assert!(at(".git/hooks/pre-commit").exists() && !at("src/deep/old").exists());
         }
+        // What the command closed is opened for it.
+        let seal = SealedPaths::new(&job, &[], Spaces::None).unwrap();
+        fs::create_dir_all(at(".claude/deep")).unwrap();
+        for closed in [".claude/deep", ".claude", "."] {
+            fs::set_permissions(at(closed), fs::Permissions::from_mode(0o500)).unwrap();
+        }
+        assert_eq!(seal.check().unwrap(), [".claude"]);
+        assert!(!at(".claude").exists());
         let quiet = SealedPaths::new(&job, &[], Spaces::None).unwrap();
         fs::write(at("package.json"), "{}").unwrap();
         assert!(quiet.check().unwrap().is_empty());
