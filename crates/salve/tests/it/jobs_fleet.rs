@@ -19,15 +19,20 @@ use crate::support::{LONG, Project, wait_for};
 const LEASE: [&str; 2] = ["--set", "job.queue_lease_seconds=2"];
 
 /// A server of a test's own that keeps what it acknowledges.
-struct NatsServer {
+pub(crate) struct NatsServer {
     child: Child,
-    url: String,
-    _dir: TempDir,
+    pub(crate) url: String,
+    pub(crate) dir: TempDir,
 }
 
 impl NatsServer {
     /// Starts a server; nothing where there is none on this machine.
-    fn start() -> Option<Self> {
+    pub(crate) fn start() -> Option<Self> {
+        Self::start_with(|_| String::new())
+    }
+
+    /// Starts a server with more settings, which may name files in its directory.
+    pub(crate) fn start_with(more: impl FnOnce(&Path) -> String) -> Option<Self> {
         let Some(program) = nats_server() else {
             // What is printed by a test that passes is not shown; this is.
             let words = b"skipped: no nats-server here; cargo xtask check installs one\n";
@@ -35,21 +40,21 @@ impl NatsServer {
             return None;
         };
         let dir = tempfile::tempdir().unwrap();
-        let at = dir.path().display();
+        let (at, more) = (dir.path().display(), more(dir.path()));
         let config = format!(
             "listen: \"127.0.0.1:-1\"\nports_file_dir: \"{at}\"\n\
-             jetstream {{ store_dir: \"{at}/js\", sync_interval: always, max_file_store: 8G }}\n"
+             jetstream {{ store_dir: \"{at}/js\", sync_interval: always, max_file_store: 8G }}\n{more}"
         );
         fs::write(dir.path().join("server.conf"), config).unwrap();
         let mut command = Command::new(program);
         command.arg("--config").arg(dir.path().join("server.conf"));
         let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let mut server = Self { child, url: String::new(), _dir: dir };
+        let mut server = Self { child, url: String::new(), dir };
         let begun = Instant::now();
         while server.url.is_empty() {
             assert!(begun.elapsed() < LONG, "the server did not start");
             std::thread::sleep(Duration::from_millis(5));
-            server.url = url_in(server._dir.path()).unwrap_or_default();
+            server.url = url_in(server.dir.path()).unwrap_or_default();
         }
         Some(server)
     }

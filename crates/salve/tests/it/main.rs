@@ -23,6 +23,8 @@ mod everyday;
 mod faults;
 mod fingerprint;
 mod fleet;
+#[cfg(feature = "fleet")]
+mod fleet_start;
 mod gate;
 mod heal;
 mod heal_as_bare;

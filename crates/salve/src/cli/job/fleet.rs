@@ -16,7 +16,7 @@ pub(in crate::cli) struct FleetArgs {
 
 impl FleetArgs {
     /// Returns how the fleet is reached, if one is meant.
-    pub(super) fn terms(&self, config: &Config) -> Result<Option<FleetTerms>, CliError> {
+    pub(in crate::cli) fn terms(&self, config: &Config) -> Result<Option<FleetTerms>, CliError> {
         let mut settings = config.settings.fleet.clone();
         if self.fleet.is_some() {
             settings.url.clone_from(&self.fleet);
@@ -80,6 +80,11 @@ impl From<FleetJobError> for CliError {
             FleetJobError::Workspace(error) => {
                 let advice = error.advice();
                 Self::usage("the job's workspace cannot be made").because(error).hint(advice)
+            }
+            error @ FleetJobError::NotPushed(_) => {
+                Self::usage("workers cannot fetch what the job starts from")
+                    .because(error)
+                    .hint("push it first, or send the files: salve submit FILE --bundle")
             }
             error => Self::failed("the job of the fleet cannot be used").because(error),
         }

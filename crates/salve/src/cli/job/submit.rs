@@ -15,7 +15,11 @@ use super::run::{JobGround, StartChoice, begin, read_job, starter, validated};
 use crate::config::JobSettings;
 use crate::heal::IncidentWriter;
 use crate::store::{FleetJob, Store};
-use crate::subjects::job::{FleetPayload, JobFile, JobHistory, make_bundle};
+use crate::subjects::job::{
+    FleetPayload, FleetStart, JobFile, JobHistory, RemoteStart, StartWay, at_remote, make_bundle,
+    submodules,
+};
+use crate::workspace::StartFrom;
 
 /// How often a job may lose its worker before it counts as dead.
 const MAX_LOSSES: u32 = 10;
@@ -34,6 +38,15 @@ pub(in crate::cli) struct Args {
     here: bool,
     #[command(flatten)]
     fleet: FleetArgs,
+    /// Send the files themselves, also where the remote `origin` has the commit
+    #[arg(long, conflicts_with = "remote")]
+    bundle: bool,
+    /// Have workers fetch the commit from the remote `origin`, also where that is a path
+    #[arg(long)]
+    remote: bool,
+    /// Send a project that has submodules, without those
+    #[arg(long)]
+    without_submodules: bool,
     /// What a worker of the fleet has to offer; may be given several times
     #[arg(long, value_name = "LABEL")]
     needs: Vec<String>,
@@ -47,6 +60,10 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     let file = read_job(&args.file)?;
     let in_fleet = args.fleet.store(&config, &project)?;
     let is_fleet = in_fleet.is_some();
+    if !is_fleet && (args.bundle || args.remote || args.without_submodules) {
+        return Err(CliError::usage("only to a fleet do files travel")
+            .hint("salve submit FILE --bundle --fleet URL"));
+    }
     if !is_fleet && !args.needs.is_empty() {
         return Err(CliError::usage("only a fleet has workers with labels")
             .hint("salve submit FILE --needs LABEL --fleet URL"));
@@ -90,11 +107,22 @@ fn submit_to_fleet(
 ) -> Result<Exit, CliError> {
     let (spec, fleet) = (validated(file, ground)?, fleet_of(ground.store)?);
     let id = JobId(Uuid::now_v7());
-    let scratch = tempfile::tempdir()
-        .map_err(|error| CliError::failed("there is no place for the files").because(error))?;
-    let bundle = make_bundle(ground.project, scratch.path(), &from.of(file))?;
-    let start = fleet.keep_file(id, bundle.bytes)?;
-    let payload = FleetPayload::new(file.to_json(), start, &bundle.prefix);
+    let start = from.of(file);
+    look_for_submodules(args, &start, ground)?;
+    let payload = match at_remote(ground.project, &start, args.way())? {
+        Some(RemoteStart { remote, prefix }) => {
+            out.remark(format_args!("  workers fetch {} from {}", &remote.commit, remote.url));
+            FleetPayload::new(file.to_json(), FleetStart::Remote(remote), &prefix)
+        }
+        None => {
+            let scratch = tempfile::tempdir().map_err(|error| {
+                CliError::failed("there is no place for the files").because(error)
+            })?;
+            let bundle = make_bundle(ground.project, scratch.path(), &start)?;
+            let kept = fleet.keep_file(id, bundle.bytes)?;
+            FleetPayload::new(file.to_json(), FleetStart::Bundle(kept), &bundle.prefix)
+        }
+    };
     let event = JobEvent::Advanced { id, what: JobTurn::Started { terms: Box::new(spec.terms) } };
     let draft = Draft { by: ground.by.clone(), ..ground.writer.draft(None, event.into()) };
     let history = JobHistory { orders: 0, entries: vec![draft.at_seq(1)] };
@@ -114,6 +142,32 @@ fn submit_to_fleet(
         out.remark("  queued in the fleet; its workers: salve workers");
     }
     Ok(Exit::Well)
+}
+
+impl Args {
+    /// Returns which way the files of a job travel.
+    fn way(&self) -> StartWay {
+        match (self.bundle, self.remote) {
+            (true, _) => StartWay::Bundle,
+            (false, true) => StartWay::Remote,
+            (false, false) => StartWay::Usual,
+        }
+    }
+}
+
+/// Refuses a job whose files would not all be there.
+fn look_for_submodules(
+    args: &Args,
+    start: &StartFrom,
+    ground: &JobGround<'_>,
+) -> Result<(), CliError> {
+    let found = submodules(ground.project, start);
+    if found.is_empty() || args.without_submodules {
+        return Ok(());
+    }
+    let names = found.join(", ");
+    Err(CliError::usage(format!("submodules do not travel with a job: {names}"))
+        .hint("salve submit FILE --without-submodules sends the rest"))
 }
 
 /// Returns how often a job in the queue is tried, as the settings say.

@@ -1,7 +1,7 @@
 //! Jobs of a fleet: what travels with a job, and how a worker makes it run on its own machine.
 //!
-//! A job is submitted with a bundle of the files from which it starts. A worker that gets it makes a
-//! directory of its own for this one claim, with a repository, a journal and a workspace, and takes in
+//! A job is submitted with the files from which it starts ([`fleet_start`]). A worker that gets it makes
+//! a directory of its own for this one claim, with a repository, a journal and a workspace, and takes in
 //! what the job has behind it: its history and its checkpoints. Whatever the worker's run adds to the
 //! history goes back to the fleet under the claim, so that the next worker can go on from there.
 //!
@@ -18,6 +18,7 @@ use salve_core::id::JobId;
 use salve_core::job::{Job, QueuedJob};
 use serde::{Deserialize, Serialize};
 
+use super::fleet_start::{self, FleetStart, GitRemote};
 use super::{JobFolder, digest, files::BadCheckpoint};
 use crate::atomic::WriteError;
 use crate::files::{make_directories, remove_tree};
@@ -35,8 +36,11 @@ const HISTORY: &str = "history.jsonl";
 /// What a completed job changed is called there.
 pub const RESULT: &str = "result.patch";
 
-/// The version of what travels.
+/// The version of what travels with a bundle, and with histories.
 const VERSION: u32 = 1;
+
+/// The version of what travels where the files are with a git remote.
+const WITH_REMOTE: u32 = 2;
 
 /// Why a job of a fleet cannot be run or shown here.
 #[derive(Debug, thiserror::Error)]
@@ -69,6 +73,12 @@ pub enum FleetJobError {
         #[source]
         source: io::Error,
     },
+    /// The files could not be had from where they are.
+    #[error("cannot fetch from {url}, so submit it with --bundle: {said}")]
+    Remote { url: String, said: String },
+    /// The remote is not known to have what the job starts from.
+    #[error("the remote `origin` is not known to have {0}")]
+    NotPushed(String),
     /// Git did not take the bundle.
     #[error("git does not take what came with the job: {0}")]
     Git(String),
@@ -93,36 +103,70 @@ impl From<BadCheckpoint> for FleetJobError {
 }
 
 /// What travels with a job from the one who submits it.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FleetPayload {
-    pub version: u32,
     /// The job's own file.
     pub spec: String,
-    /// The bundle with the files from which it starts.
-    pub start: FleetFile,
+    /// The files from which it starts.
+    pub start: FleetStart,
     /// Where in those files the project is.
     pub prefix: String,
 }
 
+/// What travels, as it is written: one with a bundle is read by every Salve that knows fleets.
+#[derive(Debug, Serialize, Deserialize)]
+struct WrittenPayload<S> {
+    version: u32,
+    spec: String,
+    start: S,
+    prefix: String,
+}
+
+#[derive(Debug, Deserialize)]
+struct PayloadVersion {
+    version: u32,
+}
+
 impl FleetPayload {
     /// Puts together what travels with a job.
-    pub fn new(spec: String, start: FleetFile, prefix: &Path) -> Self {
-        let prefix = prefix.to_string_lossy().into_owned();
-        Self { version: VERSION, spec, start, prefix }
+    pub fn new(spec: String, start: FleetStart, prefix: &Path) -> Self {
+        Self { spec, start, prefix: prefix.to_string_lossy().into_owned() }
     }
 
     /// Returns it as text.
     pub fn to_text(&self) -> String {
+        let (spec, prefix) = (self.spec.clone(), self.prefix.clone());
+        let written = match &self.start {
+            FleetStart::Bundle(start) => {
+                serde_json::to_string(&WrittenPayload { version: VERSION, spec, start, prefix })
+            }
+            FleetStart::Remote(start) => {
+                serde_json::to_string(&WrittenPayload { version: WITH_REMOTE, spec, start, prefix })
+            }
+        };
         // Every part has string keys only, so there is no failing path.
-        serde_json::to_string(self).unwrap_or_default()
+        written.unwrap_or_default()
     }
 
     /// Reads what came with a job.
     pub fn read(text: &str) -> Result<Self, FleetJobError> {
-        let payload: Self = serde_json::from_str(text).map_err(FleetJobError::Payload)?;
-        if payload.version > VERSION {
-            return Err(FleetJobError::Newer(payload.version));
-        }
+        let read = |error| FleetJobError::Payload(error);
+        let PayloadVersion { version } = serde_json::from_str(text).map_err(read)?;
+        let payload = match version {
+            0..=VERSION => {
+                let written: WrittenPayload<FleetFile> =
+                    serde_json::from_str(text).map_err(read)?;
+                let WrittenPayload { version: _, spec, start, prefix } = written;
+                Self { spec, start: FleetStart::Bundle(start), prefix }
+            }
+            WITH_REMOTE => {
+                let written: WrittenPayload<GitRemote> =
+                    serde_json::from_str(text).map_err(read)?;
+                let WrittenPayload { version: _, spec, start, prefix } = written;
+                Self { spec, start: FleetStart::Remote(start), prefix }
+            }
+            newer => return Err(FleetJobError::Newer(newer)),
+        };
         let is_below = |part: Component<'_>| matches!(part, Component::Normal(_));
         if !Path::new(&payload.prefix).components().all(is_below) {
             return Err(FleetJobError::Outside(payload.prefix));
@@ -305,7 +349,10 @@ impl LocalRun {
         let home = homes.join(format!("{}.{}", id.short(), claim.token.epoch));
         let tree = home.join("tree");
         make(&tree)?;
-        unpack(&home, &tree, &fleet.file(id, &payload.start)?)?;
+        match &payload.start {
+            FleetStart::Bundle(file) => unpack(&home, &tree, &fleet.file(id, file)?)?,
+            FleetStart::Remote(remote) => fleet_start::fetch(&home, &tree, remote)?,
+        }
         let project = Project::at(&tree.join(&payload.prefix))?;
         let folder = JobFolder::of(&project, id);
         folder.keep_spec(&payload.spec)?;
@@ -469,7 +516,7 @@ mod tests {
     /// **Invariant:** A job that is submitted names no place on a worker outside of its own files.
     #[test]
     fn what_came_with_a_job_leads_nowhere_else() {
-        let start = FleetFile { digest: "0".to_owned(), size: 0 };
+        let start = FleetStart::Bundle(FleetFile { digest: "0".to_owned(), size: 0 });
         let read = |prefix: &str| {
             let payload = FleetPayload::new("{}".to_owned(), start.clone(), Path::new(prefix));
             FleetPayload::read(&payload.to_text())
@@ -478,6 +525,22 @@ mod tests {
         for prefix in ["..", "a/../..", "/etc", "./a/.."] {
             assert!(matches!(read(prefix), Err(FleetJobError::Outside(_))), "{prefix}");
         }
+    }
+
+    #[test]
+    fn what_travels_is_read_back_whichever_way_the_files_go() {
+        let commit = "0123456789abcdef0123456789abcdef01234567";
+        let bundle = FleetStart::Bundle(FleetFile { digest: "0".to_owned(), size: 7 });
+        let remote = GitRemote::new("https://example.com/a.git", commit).unwrap();
+        for start in [bundle, FleetStart::Remote(remote)] {
+            let payload = FleetPayload::new("{}".to_owned(), start, Path::new("web"));
+            assert_eq!(FleetPayload::read(&payload.to_text()).unwrap(), payload);
+        }
+        // As Salve wrote it before it knew remotes.
+        let before = r#"{"version":1,"spec":"{}","start":{"digest":"0","size":7},"prefix":""}"#;
+        assert!(FleetPayload::read(before).is_ok());
+        let newer = before.replace("\"version\":1", "\"version\":3");
+        assert!(matches!(FleetPayload::read(&newer), Err(FleetJobError::Newer(3))));
     }
 
     #[test]

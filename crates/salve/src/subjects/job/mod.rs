@@ -16,6 +16,7 @@ mod control;
 mod course;
 mod files;
 mod fleet;
+mod fleet_start;
 mod reset;
 mod review;
 mod spec;
@@ -42,6 +43,7 @@ pub use fleet::{
     FleetJobError, FleetPayload, JobHistory, JobInFleet, LocalRun, RESULT, StartBundle, Untold,
     fleet_jobs, jobs_in_fleet, make_bundle,
 };
+pub use fleet_start::{FleetStart, GitRemote, RemoteStart, StartWay, at_remote, submodules};
 pub use spec::{
     JobFile, JobSection, ReviewerEntry, SpecError, StepEntry, StepLimits, VerifyEntry, job_schema,
 };
