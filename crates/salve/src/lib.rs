@@ -12,6 +12,7 @@ pub mod doctor;
 pub mod door;
 pub mod file_watch;
 pub mod files;
+pub mod fleet_memory;
 pub mod gate;
 pub mod heal;
 pub mod learned;

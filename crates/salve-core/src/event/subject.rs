@@ -35,6 +35,18 @@ impl SubjectKind {
         }
     }
 
+    /// Tells whether a change can be shown to help in a private layer, while the subject still fails
+    /// where the user works.
+    ///
+    /// A check runs there; a server, and whatever else lives in the workspace, has to have the change
+    /// in it.
+    pub fn shows_in_layer(self) -> bool {
+        match self {
+            Self::Check => true,
+            Self::Server | Self::Tool | Self::Step | Self::Iteration => false,
+        }
+    }
+
     /// Returns the word for people, who think of the loop rather than of its iteration.
     pub fn for_people(self) -> &'static str {
         match self {

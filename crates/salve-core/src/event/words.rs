@@ -44,6 +44,8 @@ pub enum RemedyOrigin {
     Project,
     /// The user's memory across projects.
     User,
+    /// What other machines of a fleet told.
+    Fleet,
     /// The rules shipped with Salve.
     Playbook,
     /// An agent's proposal.

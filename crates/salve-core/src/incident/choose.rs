@@ -20,8 +20,9 @@ pub struct Candidate {
 /// Left out are remedies that were denied or declined in this incident, those that failed and may
 /// not be tried twice, resets the budget has none left for, and everything but a hard reset when
 /// the same failure keeps coming back. A failure of the passing kind is first answered with a
-/// plain retry; otherwise what the project knows comes first, then what the user knows, the
-/// playbook, proposals, and Salve's own resorts; the surer one first.
+/// plain retry; otherwise what the project knows comes first, then what the user knows, a patch
+/// from the fleet, the playbook, proposals, a command from the fleet, and Salve's own resorts; the
+/// surer one first.
 pub fn choose(incident: &Incident, candidates: Vec<Candidate>) -> Option<Candidate> {
     let stuck = incident.is_stuck();
     let retry_first = incident.symptom().class.may_pass() && incident.attempt() == 1;
@@ -31,19 +32,29 @@ pub fn choose(incident: &Incident, candidates: Vec<Candidate>) -> Option<Candida
     open.min_by_key(|Candidate { remedy, confidence }| {
         let retry = retry_first && remedy.kind == RemedyKind::Retry;
         // What only a person may have run again waits until nothing else is left.
-        (incident.needs_word(remedy), !retry, rank(remedy.origin), Reverse(*confidence))
+        (incident.needs_word(remedy), !retry, rank(remedy), Reverse(*confidence))
     })
 }
 
-/// Returns the place of an origin in the order of trust.
-fn rank(origin: RemedyOrigin) -> u8 {
-    match origin {
-        RemedyOrigin::Person => 0,
-        RemedyOrigin::Project => 1,
-        RemedyOrigin::User => 2,
-        RemedyOrigin::Playbook => 3,
-        RemedyOrigin::Proposal => 4,
-        RemedyOrigin::Builtin => 5,
+/// Returns the place of a remedy in the order of trust.
+fn rank(remedy: &Remedy) -> u8 {
+    match (remedy.origin, remedy.kind) {
+        (RemedyOrigin::Person, _) => 0,
+        (RemedyOrigin::Project, _) => 1,
+        (RemedyOrigin::User, _) => 2,
+        // It has to heal in a private layer before anything of it is in the tree.
+        (RemedyOrigin::Fleet, RemedyKind::Patch) => 3,
+        (RemedyOrigin::Playbook, _) => 4,
+        (RemedyOrigin::Proposal, _) => 5,
+        (
+            RemedyOrigin::Fleet,
+            RemedyKind::Retry
+            | RemedyKind::Command
+            | RemedyKind::Agent
+            | RemedyKind::SoftReset
+            | RemedyKind::HardReset,
+        ) => 6,
+        (RemedyOrigin::Builtin, _) => 7,
     }
 }
 

@@ -5,7 +5,7 @@ use super::step::Taken;
 use super::{Ignored, Phase, RemedyFate, Then, Told, TrialReach, change};
 use crate::event::{
     AtALoss, Breaker, Change, Digest, Effect, EffectReport, IncidentOutcome, OnFailure,
-    PersonQuestion, Proof, RemedyKind, Repeat, Scope, SubjectKind, Symptom,
+    PersonQuestion, Proof, RemedyKind, Repeat, Scope, Symptom,
 };
 
 impl RepairMachine {
@@ -316,16 +316,8 @@ fn follow_take_over(repair: &mut RepairMachine, report: &EffectReport) -> Result
 }
 
 /// Goes on with a change that may stay if it helps.
-///
-/// A check can show that in the layer, while it still fails where the user works; a server, and
-/// whatever else lives in the workspace, has to have the change there.
 pub(super) fn try_change(repair: &mut RepairMachine) {
-    let shows_in_layer = match repair.subject.kind {
-        SubjectKind::Check => true,
-        SubjectKind::Server | SubjectKind::Tool | SubjectKind::Step | SubjectKind::Iteration => {
-            false
-        }
-    };
+    let shows_in_layer = repair.subject.kind.shows_in_layer();
     match (repair.trials.is_in_layer(), shows_in_layer) {
         (true, true) => repair.due(Effect::VerifyInLayer, 0),
         (true, false) => repair.due(Effect::TakeOver, 0),

@@ -10,6 +10,7 @@
 
 mod confidence;
 mod edit;
+pub mod fleet;
 mod knowledge;
 mod merge;
 mod rank;

@@ -55,14 +55,7 @@ impl Choice {
 pub fn rank(project: Option<&Knowledge>, user: Option<&Knowledge>, now: Timestamp) -> Choice {
     let mut choice = Choice::default();
     for (origin, knowledge) in [(RemedyOrigin::Project, project), (RemedyOrigin::User, user)] {
-        let mut ranked: Vec<Ranked> = knowledge
-            .map_or(&[][..], |knowledge| &knowledge.remedies)
-            .iter()
-            .filter(|tried| !choice.knows(&tried.remedy))
-            .map(|tried| judge(tried, origin, now))
-            .collect();
-        ranked.sort_by(|a, b| order(a).cmp(&order(b)));
-        for ranked in ranked {
+        for ranked in choice.ranked(origin, knowledge, now) {
             match ranked.standing {
                 RecordStanding::Failed => choice.failed.push(ranked),
                 RecordStanding::Untried | RecordStanding::Works | RecordStanding::Undecided => {
@@ -75,6 +68,40 @@ pub fn rank(project: Option<&Knowledge>, user: Option<&Knowledge>, now: Timestam
 }
 
 impl Choice {
+    /// Adds what other machines of a fleet saw to heal, behind all that is known here.
+    ///
+    /// What failed there may be that machine's doing, so it keeps nothing from being tried here.
+    pub fn add_from_fleet(&mut self, fleet: &Knowledge, now: Timestamp) {
+        let ranked = self.ranked(RemedyOrigin::Fleet, Some(fleet), now);
+        self.remedies
+            .extend(ranked.into_iter().filter(|one| one.standing == RecordStanding::Works));
+    }
+
+    /// Returns all that other machines of a fleet tell, for people to see.
+    pub fn of_fleet(fleet: &Knowledge, now: Timestamp) -> Self {
+        let all = Self::default().ranked(RemedyOrigin::Fleet, Some(fleet), now);
+        let is_failed = |one: &Ranked| one.standing == RecordStanding::Failed;
+        let (failed, remedies) = all.into_iter().partition(is_failed);
+        Self { remedies, failed }
+    }
+
+    /// Judges what a memory knows and this does not, the surest first.
+    fn ranked(
+        &self,
+        origin: RemedyOrigin,
+        knowledge: Option<&Knowledge>,
+        now: Timestamp,
+    ) -> Vec<Ranked> {
+        let mut ranked: Vec<Ranked> = knowledge
+            .map_or(&[][..], |knowledge| &knowledge.remedies)
+            .iter()
+            .filter(|tried| !self.knows(&tried.remedy))
+            .map(|tried| judge(tried, origin, now))
+            .collect();
+        ranked.sort_by(|a, b| order(a).cmp(&order(b)));
+        ranked
+    }
+
     fn knows(&self, remedy: &RememberedRemedy) -> bool {
         self.remedies.iter().chain(&self.failed).any(|ranked| ranked.remedy == *remedy)
     }

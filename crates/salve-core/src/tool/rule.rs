@@ -4,6 +4,7 @@
 //! second call does no more than one.
 
 use regex_automata::meta::Regex;
+use serde::Deserialize;
 
 use super::cluster::TargetCluster;
 use super::failure::{CallReach, FailedCall, FailureCategory};
@@ -75,6 +76,8 @@ pub enum ToolFix {
         writes: Vec<String>,
         /// The cluster that it is about, if it names one.
         cluster: Option<String>,
+        /// Who all is helped by it.
+        reach: FixReach,
     },
     /// The user's own program that brings the VPN up, which no sandbox could hold.
     ConnectVpn {
@@ -90,6 +93,17 @@ pub enum ToolFix {
         /// How long.
         seconds: u64,
     },
+}
+
+/// Who all is helped by a command that one machine runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum FixReach {
+    /// This machine, as by a login.
+    #[default]
+    Machine,
+    /// All machines of the fleet, as by mending what they share.
+    Fleet,
 }
 
 impl ToolFix {
@@ -280,10 +294,10 @@ fn filled(fix: ToolFix, call: &FailedCall, cluster: &TargetCluster) -> (ToolFix,
     let fill =
         |text: String| OPEN.iter().fold(text, |text, open| text.replace(open, &cluster.name));
     match fix {
-        ToolFix::Run { command, writes, .. } => {
+        ToolFix::Run { command, writes, reach, .. } => {
             let names_cluster = asks(&command);
             let named = names_cluster.then(|| cluster.name.clone());
-            (ToolFix::Run { command: fill(command), writes, cluster: named }, names_cluster)
+            (ToolFix::Run { command: fill(command), writes, cluster: named, reach }, names_cluster)
         }
         ToolFix::Call { tool, arguments } => {
             let names_cluster =
@@ -305,6 +319,7 @@ mod tests {
             command: "hbctl login".into(),
             writes: vec!["~/.hbctl".into()],
             cluster: None,
+            reach: FixReach::Machine,
         }
     }
 
@@ -330,6 +345,7 @@ mod tests {
                         command: "oc login {{ cluster }}".into(),
                         writes: Vec::new(),
                         cluster: None,
+                        reach: FixReach::Machine,
                     },
                 ),
             ],
@@ -401,6 +417,7 @@ mod tests {
             command: "oc login stage".into(),
             writes: Vec::new(),
             cluster: Some("stage".into()),
+            reach: FixReach::Machine,
         };
         let arguments = vec![("cluster".to_owned(), "stage".to_owned())];
         let kube = ToolFix::Call { tool: LOGIN_TOOL.into(), arguments };

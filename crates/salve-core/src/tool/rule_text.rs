@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::failure::FailureCategory;
-use super::rule::{HealRule, RuleCondition, ToolFix, ToolPattern};
+use super::rule::{FixReach, HealRule, RuleCondition, ToolFix, ToolPattern};
 use crate::class::Class;
 
 /// One rule of the settings, not checked yet.
@@ -27,6 +27,8 @@ pub struct RuleText {
     pub wait: Option<RuleWait>,
     /// What the command may write to outside of the project.
     pub writes: Vec<String>,
+    /// Who all is helped by the command.
+    pub shared: FixReach,
 }
 
 /// A tool that helps, as a rule names it.
@@ -71,6 +73,7 @@ impl RuleText {
             command: command.clone(),
             writes: self.writes.clone(),
             cluster: None,
+            reach: self.shared,
         }));
         fixes.extend(self.call.as_ref().map(|call| ToolFix::Call {
             tool: call.tool.clone(),
@@ -80,6 +83,9 @@ impl RuleText {
         fixes.extend(self.wait.map(|RuleWait::RetryAfter| ToolFix::Wait { seconds: 0 }));
         if self.run.is_none() && !self.writes.is_empty() {
             return Err("writes is about run, which is missing".to_owned());
+        }
+        if self.run.is_none() && self.shared != FixReach::Machine {
+            return Err("shared is about run, which is missing".to_owned());
         }
         let (first, others) = (fixes.pop(), fixes.len());
         first

@@ -22,6 +22,7 @@ use super::{CliError, Output};
 use crate::config::Config;
 use crate::dirs;
 use crate::door::Door;
+use crate::fleet_memory::FleetMemory;
 use crate::heal::inbox::{Inbox, InboxMessage};
 use crate::heal::remedies::Remedies;
 use crate::heal::right::{NotGiven, RunLock, RunRight};
@@ -175,13 +176,18 @@ impl<'o> Foundation<'o> {
             Purpose::Servers => config.settings.agent.repair,
             Purpose::Checks | Purpose::Recoveries | Purpose::Steps => agents.is_some(),
         };
+        let mut remedies = remedies(&self.project, config, Cow::Borrowed(&config.policy));
+        remedies.fleet = FleetMemory::of(&config.settings, &user_name(), &self.scrubber);
+        if let Some(fleet) = &remedies.fleet {
+            fleet.sync_aside();
+        }
         let mode = if by_agent { RepairMode::Agent } else { RepairMode::Legacy };
         Ok(RunBase {
             project: self.project.clone(),
             writer: IncidentWriter::new(&self.store, self.scrubber.clone()),
             care: care(self.run)?.telling(self.work.clone()),
             rules: config.fingerprint_rules(),
-            remedies: remedies(&self.project, config, Cow::Borrowed(&config.policy)),
+            remedies,
             terms: repair_terms(config, purpose, mode, &self.scrubber),
             agents,
             inbox: Inbox::default(),

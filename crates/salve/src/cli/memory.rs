@@ -5,6 +5,7 @@ mod learn;
 mod list;
 mod share;
 mod stats;
+mod sync;
 
 use std::io::{self, IsTerminal, Read};
 
@@ -16,6 +17,7 @@ use super::{CliError, Exit, Output, config, foundation, project};
 use crate::config::Config;
 use crate::dirs;
 use crate::door;
+use crate::fleet_memory::FleetMemory;
 use crate::learned::{Learned, LearnedError, SyncReport};
 use crate::project::{Project, ProjectError};
 use crate::store::Store;
@@ -43,6 +45,8 @@ enum MemoryCommand {
     Stats(stats::Args),
     /// Write everything that is known as JSON lines
     Export(share::ExportArgs),
+    /// Exchange outcomes with the machines of the fleet
+    Sync(sync::Args),
     /// Import what `export` wrote; importing it twice changes nothing
     Import(share::ImportArgs),
 }
@@ -57,6 +61,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         MemoryCommand::Show(args) => list::show(&args, &desk),
         MemoryCommand::Forget(args) => list::forget(&args, &desk),
         MemoryCommand::Stats(_) => stats::run(&desk),
+        MemoryCommand::Sync(args) => sync::run(&args, &desk),
         MemoryCommand::Export(args) => share::export(&args, &desk),
         MemoryCommand::Import(args) => share::import(&args, &desk),
     }
@@ -87,6 +92,11 @@ impl<'a> MemoryCommandContext<'a> {
     /// Returns the rules that tell failures apart, the user's own included.
     fn rules(&self) -> &FingerprintRules {
         self.config.fingerprint_rules()
+    }
+
+    /// Returns the memory of the fleet, where the settings use one.
+    fn fleet(&self) -> Option<FleetMemory> {
+        FleetMemory::of(&self.config.settings, &project::user_name(), &self.scrubber)
     }
 
     /// Opens the memory a command is about, making it if there is none.

@@ -54,7 +54,7 @@ pub use sandbox::{Network, SandboxMode, SandboxSettings};
 pub use schema::{SettingKey, keys, with_defaults};
 pub use servers::{HealthEntry, HealthSettings, ServerDefaults, ServerEntry, ServerSettings};
 pub use settings::*;
-pub use tools::{CallEntry, HealRuleEntry, ToolEntry, WaitFor};
+pub use tools::{CallEntry, HealRuleEntry, SharedFix, ToolEntry, WaitFor};
 pub use words::{Environment, unknown_key};
 
 use tree::{Layer, SettingsText};

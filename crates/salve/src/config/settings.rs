@@ -428,8 +428,34 @@ impl From<&EarnedSettings> for salve_core::earned::EarningTerms {
 pub struct MemorySettings {
     /// Whether remedies from the user's other projects are used here, and those from here there
     pub user: bool,
-    /// Where patches that healed are used again: in the same project, or in all of the user's
+    /// Whose outcomes are taken from the fleet, and whether those from here are told to it
+    pub fleet: FleetTrust,
+    /// Where patches that healed are used again: in the same project, in all of the user's, or in all
+    /// of the fleet's
     pub patches: PatchReach,
+}
+
+/// Whose word about remedies counts in a fleet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum FleetTrust {
+    /// Nobody's, and nothing is told.
+    Off,
+    /// The user's own, from any machine, known by the key in `fleet.credentials`.
+    Mine,
+    /// That of everybody who may write to the fleet.
+    Team,
+}
+
+impl FleetTrust {
+    /// Returns the word of the settings.
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            FleetTrust::Off => "off",
+            FleetTrust::Mine => "mine",
+            FleetTrust::Team => "team",
+        }
+    }
 }
 
 /// Where patches that healed are used again.
@@ -440,6 +466,9 @@ pub enum PatchReach {
     Project,
     /// In all of the user's projects in which they fit.
     User,
+    /// In all projects of the fleet in which they fit, and in which they can be proven in a private
+    /// layer first.
+    Fleet,
 }
 
 /// Secrets beyond those that Salve knows by itself.

@@ -27,6 +27,21 @@ pub struct HealRuleEntry {
     /// What the command may write to outside of the project
     #[serde(default)]
     pub writes: Vec<String>,
+    /// Who all is helped by the command: this machine, or all machines of the fleet, where one runs it
+    /// and the others wait for it
+    #[serde(default)]
+    pub shared: SharedFix,
+}
+
+/// Who all is helped by a command.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum SharedFix {
+    /// This machine, as by a login.
+    #[default]
+    Machine,
+    /// All machines of the fleet, as by mending a cache that they share.
+    Fleet,
 }
 
 /// A tool that helps.

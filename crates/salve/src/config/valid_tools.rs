@@ -1,12 +1,12 @@
 //! Checks the rules on tool calls, and makes the table that is gone by.
 
-use salve_core::tool::rule::{HealRule, HealTable, ToolPattern, ToolTerms};
+use salve_core::tool::rule::{FixReach, HealRule, HealTable, ToolPattern, ToolTerms};
 use salve_core::tool::rule_text::{RuleCall, RuleText, RuleWait};
 use salve_core::tool::session::ToolHints;
 
 use super::problem::ConfigProblem;
 use super::settings::Settings;
-use super::tools::HealRuleEntry;
+use super::tools::{HealRuleEntry, SharedFix};
 use super::tree::{SettingNode, Value};
 
 const KEY: &str = "auto_heal.rules";
@@ -59,6 +59,10 @@ fn rule(entry: &HealRuleEntry) -> Result<HealRule, String> {
         restart: entry.restart,
         wait: entry.wait.map(|super::tools::WaitFor::RetryAfter| RuleWait::RetryAfter),
         writes: entry.writes.clone(),
+        shared: match entry.shared {
+            SharedFix::Machine => FixReach::Machine,
+            SharedFix::Fleet => FixReach::Fleet,
+        },
     }
     .rule()
 }

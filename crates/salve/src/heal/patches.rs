@@ -13,7 +13,7 @@ use super::remedies::{Offer, RemedyWay, SURE};
 use crate::process::is_tracked;
 use crate::project::Project;
 use crate::workspace::{
-    FileChange, FileFate, Moment, Name, PrivateLayer, Workspace, WorkspaceError,
+    FileChange, FileFate, LayerMeans, Moment, Name, PrivateLayer, Workspace, WorkspaceError,
 };
 
 /// The longest patch that is remembered.
@@ -29,15 +29,24 @@ pub fn offers(project: &Project, known: &[Ranked], scrubber: &Scrubber) -> Vec<O
     let Ok(workspace) = Workspace::open(project) else { return Vec::new() };
     let file = project.learned().join(TriedRemedy::BY_FILE);
     let brought = if is_tracked(&file) { Brought::ByRepository } else { Brought::Here };
+    let ground = PatchGround { brought, layers: LayerMeans::over(project.root()) };
     let fitting = patches.filter_map(|known| {
         let patch = known.remedy.text.as_str().as_bytes();
         let files = workspace.patches().fits(patch).ok()?;
-        Some(offer(known, &files, brought, scrubber))
+        Some(offer(known, &files, &ground, scrubber))
     });
     fitting.collect()
 }
 
-fn offer(known: &Ranked, files: &[FileChange], by: Brought, scrubber: &Scrubber) -> Offer {
+/// Where a patch would be tried.
+#[derive(Clone, Debug)]
+struct PatchGround {
+    brought: Brought,
+    /// By what it can be tried apart from the user's files.
+    layers: LayerMeans,
+}
+
+fn offer(known: &Ranked, files: &[FileChange], ground: &PatchGround, scrubber: &Scrubber) -> Offer {
     let patch = known.remedy.text.as_str().as_bytes().to_vec();
     let remedy = Remedy {
         kind: RemedyKind::Patch,
@@ -47,7 +56,7 @@ fn offer(known: &Ranked, files: &[FileChange], by: Brought, scrubber: &Scrubber)
         undo: Undo::Snapshot,
         repeat: Repeat::Unsafe,
     };
-    let judgement = judgement(known, files, by);
+    let judgement = judgement(known, files, ground);
     let confidence = (known.confidence.share() * 1_000.0).round() as u16;
     let what = RemedyWay::Patch(patch);
     Offer { candidate: Candidate { remedy, confidence }, judgement, what }
@@ -58,6 +67,10 @@ fn origin_words(known: &Ranked) -> String {
     match (known.origin, &known.healed_in) {
         (RemedyOrigin::User, Some(project)) => format!(" from the project {project}"),
         (RemedyOrigin::User, None) => " from your own memory".to_owned(),
+        (RemedyOrigin::Fleet, Some(project)) => {
+            format!(" from the fleet, where it healed the project {project}")
+        }
+        (RemedyOrigin::Fleet, None) => " from the fleet".to_owned(),
         (
             RemedyOrigin::Project
             | RemedyOrigin::Playbook
@@ -82,7 +95,7 @@ enum Brought {
 ///
 /// What came with a repository is as trustworthy as whoever wrote that, and what makes new files
 /// fits everywhere: what a hostile project had healed by such a patch would be done to every other.
-fn judgement(known: &Ranked, files: &[FileChange], by: Brought) -> Judgement {
+fn judgement(known: &Ranked, files: &[FileChange], ground: &PatchGround) -> Judgement {
     let is_new = files.iter().any(|file| file.fate == FileFate::Created);
     let judged = |verdict, rule, reason| Judgement {
         verdict,
@@ -91,10 +104,23 @@ fn judgement(known: &Ranked, files: &[FileChange], by: Brought) -> Judgement {
     };
     let (allow, ask) = (RemedyVerdict::Allow, RemedyVerdict::Ask);
     let word = match known.word {
-        RemedyWord::File if by == Brought::ByRepository => RemedyWord::Repository,
+        RemedyWord::File if ground.brought == Brought::ByRepository => RemedyWord::Repository,
         word => word,
     };
     match (word, known.origin) {
+        (_, RemedyOrigin::Fleet) if is_new => {
+            judged(ask, "memory.new_files", "another machine told it, and it makes new files here")
+        }
+        (_, RemedyOrigin::Fleet) if ground.layers == LayerMeans::None => {
+            let reason =
+                "another machine told it, and nothing here can try it apart from your files";
+            judged(ask, "memory.fleet", reason)
+        }
+        (_, RemedyOrigin::Fleet) => {
+            let reason = "it healed this failure on another machine, fits, and has to help in a \
+                          private layer first";
+            judged(allow, "memory.fleet", reason)
+        }
         (RemedyWord::Repository, _) => {
             let reason = "it came with the repository, in .salve/learned/healing-patterns.json; \
                           nobody has seen it heal here";

@@ -13,9 +13,11 @@ use jiff::Timestamp;
 use salve_core::earned::EarningTerms;
 use salve_core::event::{
     Authority, Digest, Effect, Event, IncidentEvent, Judgement, Remedy, RemedyKind, RemedyOrigin,
-    RemedyVerdict, RepairMode, Repeat, Undo,
+    RemedyVerdict, RepairMode, Repeat, SubjectKind, Undo,
 };
-use salve_core::gate::{self, DEFAULT_TIMEOUT_SECONDS, GateCounters, GatePolicy, Request};
+use salve_core::gate::{
+    self, DEFAULT_TIMEOUT_SECONDS, GateCounters, GatePolicy, GateRule, Request,
+};
 use salve_core::id::Signature;
 use salve_core::incident::{Candidate, Incident, Phase, choose};
 use salve_core::memory::{Choice, Ranked, RememberedKind, merge, rank};
@@ -24,6 +26,7 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 
 use super::patches;
 use crate::config::{PatchReach, PlaybookAuto};
+use crate::fleet_memory::FleetMemory;
 use crate::gate::WorkingDir;
 use crate::project::{Project, Worktree};
 use crate::sandbox::Sandbox;
@@ -97,6 +100,14 @@ pub struct OfferTrust {
     pub confidence: u16,
 }
 
+/// What is asked of the fleet's memory.
+#[derive(Clone, Copy, Debug)]
+pub struct FleetQuestion {
+    pub signature: Signature,
+    /// What failed.
+    pub subject: SubjectKind,
+}
+
 /// A remedy with what the gate says about it.
 #[derive(Clone, Debug)]
 pub struct Offer {
@@ -130,6 +141,8 @@ pub struct Remedies<'a> {
     pub terms: EarningTerms,
     /// Where patches that healed are used again.
     pub patches: PatchReach,
+    /// What other machines of the fleet told, where that is used.
+    pub fleet: Option<FleetMemory>,
     /// The user's own memory, where it is used and there is one.
     user: OnceCell<Option<Store>>,
     /// Where that is, or would be.
@@ -170,6 +183,7 @@ impl<'a> Remedies<'a> {
             sandbox,
             terms,
             patches: PatchReach::User,
+            fleet: None,
             user,
             user_dir,
             main,
@@ -270,6 +284,34 @@ impl<'a> Remedies<'a> {
         let commands = known.iter().filter(|known| known.remedy.kind == RememberedKind::Command);
         let mut offers: Vec<Offer> =
             commands.filter_map(|known| self.offer_known(known, scrubber)).collect();
+        offers.extend(patches::offers(project, &known, scrubber));
+        Ok(offers)
+    }
+
+    /// Returns what other machines of the fleet saw to heal and nobody here knows, as far as it is used
+    /// against a failure of such a subject.
+    pub fn known_in_fleet(
+        &self,
+        project: &Project,
+        store: &Store,
+        FleetQuestion { signature, subject }: FleetQuestion,
+        scrubber: &Scrubber,
+    ) -> Result<Vec<Offer>, StoreError> {
+        // What others told is not worth a failure of its own.
+        let told = self.fleet.as_ref().and_then(|fleet| fleet.recall(signature).ok().flatten());
+        let (Some(fleet), Some(told)) = (&self.fleet, told) else { return Ok(Vec::new()) };
+        let mut choice = self.recall(store, signature)?;
+        choice.add_from_fleet(&told, Timestamp::now());
+        let is_used = |known: &Ranked| {
+            known.origin == RemedyOrigin::Fleet && fleet.serves(known.remedy.kind, subject)
+        };
+        let known: Vec<Ranked> = choice.remedies.into_iter().filter(is_used).collect();
+        let commands = known.iter().filter(|known| known.remedy.kind == RememberedKind::Command);
+        let mut offers: Vec<Offer> =
+            commands.filter_map(|known| self.offer_known(known, scrubber)).collect();
+        for offer in &mut offers {
+            offer.judgement = unless_unnamed(offer.judgement.clone());
+        }
         offers.extend(patches::offers(project, &known, scrubber));
         Ok(offers)
     }
@@ -437,6 +479,20 @@ impl<'a> Remedies<'a> {
                 },
             },
         }
+    }
+}
+
+/// Returns the judgement of a command that only others told: settings that let pass what no rule
+/// knows do not mean what a stranger wrote.
+fn unless_unnamed(judgement: Judgement) -> Judgement {
+    let is_unnamed = judgement.rule.as_str() == GateRule::OnUnknown.to_string();
+    match judgement.verdict {
+        RemedyVerdict::Allow if is_unnamed => Judgement {
+            verdict: RemedyVerdict::Ask,
+            rule: Scrubbed::literal("memory.fleet"),
+            reason: Scrubbed::literal("another machine of the fleet told it, and no rule names it"),
+        },
+        RemedyVerdict::Allow | RemedyVerdict::Ask | RemedyVerdict::Deny => judgement,
     }
 }
 

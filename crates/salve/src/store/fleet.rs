@@ -16,7 +16,7 @@ use salve_core::job::RetryTerms;
 use salve_core::scrub::Scrubbed;
 use serde::{Deserialize, Serialize};
 
-use super::{JobArtifact, StoreError};
+use super::{FleetFixes, FleetFlights, JobArtifact, StoreError};
 
 /// The oldest server that keeps what it acknowledged; Salve is tested with later ones.
 const OLDEST: (u32, u32) = (2, 14);
@@ -105,6 +105,12 @@ pub trait Fleet: fmt::Debug {
     /// Makes up for what a process that was killed left undone, unless another one does; returns for
     /// how many jobs.
     fn reconcile(&self) -> Result<usize, StoreError>;
+
+    /// Returns what its machines tell one another about remedies.
+    fn fixes(&self) -> &dyn FleetFixes;
+
+    /// Returns what is fixed once for all of its machines.
+    fn flights(&self) -> &dyn FleetFlights;
 }
 
 /// A job that is put into a fleet's queue.

@@ -13,6 +13,8 @@
 mod contract;
 mod error;
 mod fleet;
+mod fleet_fixes;
+mod fleet_flights;
 mod handle;
 #[cfg(test)]
 pub(crate) mod in_memory;
@@ -33,6 +35,10 @@ pub use fleet::{
     BadFleetName, Fleet, FleetError, FleetFile, FleetJob, FleetName, FleetOrder, FleetStanding,
     FleetTerms, JobSeen, PlacedOrder, StreamStanding, WorkerSeen,
 };
+pub use fleet_fixes::{FixAuthor, FixMessage, FixPortion, FleetFixes, SaidFix};
+pub use fleet_flights::{
+    Boarding, FleetFlights, FlightEnd, FlightError, FlightSeat, FlightTerms, fix_once,
+};
 pub use handle::{JournalNews, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
 pub use job_queue::{ClaimStanding, ClaimToken, JobArtifact, JobClaim, JobQueue};
 pub use journal::{Appended, Follower, Journal, StreamPosition};
@@ -41,6 +47,8 @@ pub use memory::{
     FailurePortion, FileBase, FileEdit, ItemChange, KeyedItem, LearnedItem, Memory, MemorySize,
     Near, Page, Portion, UnknownItem,
 };
+#[cfg(all(test, feature = "fleet"))]
+pub(crate) use nats::test_server::TestServers;
 pub use sqlite::{Mended, SavedEntries, StoreLockHolder};
 pub use stream::Stream;
 

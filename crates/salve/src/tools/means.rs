@@ -10,7 +10,7 @@ use salve_core::event::{Authority, ProcessExit};
 use salve_core::fingerprint::{FingerprintRules, Hints};
 use salve_core::scrub::Scrubber;
 use salve_core::tool::failure::FailedCall;
-use salve_core::tool::rule::{HealChoice, HealTable, ToolFix};
+use salve_core::tool::rule::{FixReach, HealChoice, HealTable, ToolFix};
 use salve_core::tool::session::ToolHints;
 use serde_json::Value;
 use uuid::Uuid;
@@ -22,7 +22,10 @@ use crate::learned::{FailedCalls, Learned, ToolFailure, When};
 use crate::process::Supervisor;
 use crate::project::Project;
 use crate::sandbox::{Sandbox, SandboxEnd, SandboxedCommand, shell};
-use crate::store::{Store, StoreError};
+use crate::store::{Fleet, FlightEnd, FlightError, FlightTerms, Store, StoreError, fix_once};
+
+/// How long a machine that mends something for all may say nothing before another one does it.
+const FLEET_LEASE: Duration = Duration::from_secs(15);
 
 /// How much of an error is kept.
 const KEPT_ERROR: usize = 2_000;
@@ -169,7 +172,7 @@ impl HealMeans {
             return Ok(());
         }
         let act = || match fix {
-            ToolFix::Run { command, writes, cluster } => {
+            ToolFix::Run { command, writes, cluster, .. } => {
                 self.run(command, &self.held(writes), self.kubeconfig(cluster.as_deref()))
             }
             ToolFix::ConnectVpn { script } => {
@@ -178,13 +181,57 @@ impl HealMeans {
             ToolFix::Call { .. } | ToolFix::Restart | ToolFix::Wait { .. } => by_caller(fix),
         };
         let wanted = WantedFix { cause: &self.cause(fix), began, writes: &written_by(fix) };
-        let outcome = self.flight.fix(&wanted, act);
+        let outcome = self.flight.fix(&wanted, || self.once_in_fleet(fix, began, act));
         match outcome.map_err(|error| FixError(format!("the fix could not be begun: {error}")))? {
             FlightOutcome::Done => Ok(()),
             FlightOutcome::Failed(why) => Err(FixError(why)),
             FlightOutcome::Useless => Err(FixError(
                 "it was done a short while ago and did not help: a person has to look".to_owned(),
             )),
+        }
+    }
+
+    /// Does a fix once for all machines of the fleet, where its rule says that all of them are helped
+    /// by it; a fleet that cannot be asked keeps nothing from being mended here.
+    fn once_in_fleet(
+        &self,
+        fix: &ToolFix,
+        began: Timestamp,
+        act: impl FnOnce() -> Result<(), String>,
+    ) -> Result<(), String> {
+        let (ToolFix::Run { reach: FixReach::Fleet, command, .. }, Ok(Some(terms))) =
+            (fix, self.config.settings.fleet.terms())
+        else {
+            return act();
+        };
+        let place = self.project.clone().or_else(|| dirs::data().map(Project::of_user));
+        let store = place.and_then(|place| Store::open_in_fleet(&place, &terms).ok());
+        let Some(flights) = store.as_ref().and_then(Store::fleet).map(Fleet::flights) else {
+            return act();
+        };
+        // On another machine the project lies elsewhere; its name tells it from the others.
+        let cause = match (&self.project, self.is_of_project(command)) {
+            (Some(project), true) => {
+                let name = project.home().file_name().unwrap_or_default().to_string_lossy();
+                format!("{} in {name}", fix.cause())
+            }
+            (_, _) => fix.cause(),
+        };
+        let ago = Duration::try_from(Timestamp::now().duration_since(began)).unwrap_or_default();
+        let since = Instant::now().checked_sub(ago).unwrap_or_else(Instant::now);
+        let terms = FlightTerms { lease: FLEET_LEASE, patience: self.fix_limit() };
+        let mut act = Some(act);
+        let end = fix_once(flights, &cause, since, terms, || {
+            match act.take().map_or(Ok(()), |act| act()) {
+                Ok(()) => FlightEnd::Done,
+                Err(why) => FlightEnd::Failed(self.scrubber.scrub(&why)),
+            }
+        });
+        match (end, act) {
+            (Ok(FlightEnd::Done), _) => Ok(()),
+            (Ok(FlightEnd::Failed(why)), _) => Err(why.into_string()),
+            (Err(FlightError::Store(_)), Some(act)) => act(),
+            (Err(error), _) => Err(error.to_string()),
         }
     }
 

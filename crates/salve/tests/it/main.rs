@@ -24,6 +24,10 @@ mod faults;
 mod fingerprint;
 mod fleet;
 #[cfg(feature = "fleet")]
+mod fleet_flights;
+#[cfg(feature = "fleet")]
+mod fleet_memory;
+#[cfg(feature = "fleet")]
 mod fleet_start;
 mod gate;
 mod heal;

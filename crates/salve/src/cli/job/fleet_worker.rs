@@ -15,6 +15,7 @@ use super::fleet::fleet_of;
 use super::worker::RunningJob;
 use crate::dirs;
 use crate::files::make_directories;
+use crate::fleet_memory::FleetMemory;
 use crate::heal::spawn_thread;
 use crate::process::keeper;
 use crate::project::Project;
@@ -28,6 +29,9 @@ const SEEN: Duration = Duration::from_secs(4);
 
 /// How often a worker looks whether something was left undone.
 const RECONCILED: Duration = Duration::from_secs(20);
+
+/// How often a worker exchanges with the fleet what is known of remedies.
+const EXCHANGED: Duration = Duration::from_secs(30);
 
 /// How often the fleet is told what happened to a job.
 const TOLD: Duration = Duration::from_millis(250);
@@ -50,6 +54,9 @@ pub(super) struct FleetSide {
     reconciled_at: Option<Instant>,
     told_at: Instant,
     reread_at: Instant,
+    /// What the machines know of remedies, where that is used.
+    memory: Option<FleetMemory>,
+    exchanged_at: Option<Instant>,
 }
 
 /// A job that is being prepared on a thread of its own.
@@ -110,8 +117,15 @@ impl FleetSide {
             reconciled_at,
             told_at: now,
             reread_at: now,
+            memory: None,
+            exchanged_at: None,
         };
         Ok((store, side))
+    }
+
+    /// Shares what is known of remedies, too, where the settings say so.
+    pub(super) fn sharing(self, memory: Option<FleetMemory>) -> Self {
+        Self { memory, ..self }
     }
 
     /// Says that this worker has left.
@@ -179,6 +193,12 @@ impl FleetSide {
             self.me.jobs = jobs;
             self.seen_at = Some(Instant::now());
             let _later = fleet.be_seen(&self.me);
+        }
+        if self.exchanged_at.is_none_or(|at| at.elapsed() >= EXCHANGED) {
+            self.exchanged_at = Some(Instant::now());
+            if let Some(memory) = &self.memory {
+                memory.sync_aside();
+            }
         }
         if self.reconciled_at.is_none_or(|at| at.elapsed() >= RECONCILED) {
             self.reconciled_at = Some(Instant::now());

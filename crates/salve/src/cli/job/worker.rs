@@ -23,11 +23,13 @@ use uuid::Uuid;
 
 use super::super::dev::locate;
 use super::super::events::visible;
+use super::super::project::user_name;
 use super::super::{CliError, Exit, Output, foundation};
 use super::fleet::FleetArgs;
 use super::fleet_worker::{FleetPreparation, FleetSide};
 use super::run::{run_claimed, starter};
 use super::wanted;
+use crate::fleet_memory::FleetMemory;
 use crate::heal::right::{RunLock, RunRight};
 use crate::heal::{millis, spawn_thread};
 use crate::process::{keeper, strays};
@@ -91,8 +93,10 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
         (scrubber.scrub(&format!("process {} on {}", me.pid, me.host)), usize::from(args.jobs));
     let (store, fleet) = match args.fleet.terms(&config)? {
         Some(terms) => {
+            let memory =
+                FleetMemory::in_fleet(&config.settings, terms.clone(), &user_name(), &scrubber);
             let (store, side) = FleetSide::join(terms, &name, slots, &args.label, out)?;
-            (store, Some(side))
+            (store, Some(side.sharing(memory)))
         }
         None => (Store::open(&locate(out)?)?, None),
     };

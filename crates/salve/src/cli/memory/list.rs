@@ -7,7 +7,9 @@ use anstyle::Style;
 use jiff::{SignedDuration, Timestamp};
 use salve_core::event::{Draft, Event, MemoryEvent, RemedyOrigin};
 use salve_core::id::Signature;
-use salve_core::memory::{Knowledge, Ranked, RecordStanding, rank};
+use salve_core::memory::fleet::{Disagreement, FixTold};
+use salve_core::memory::{Choice, Knowledge, Ranked, RecordStanding, rank};
+use salve_core::scrub::Scrubbed;
 use serde::Serialize;
 
 use super::super::{CliError, Exit, project};
@@ -54,7 +56,8 @@ pub(super) fn list(args: &ListArgs, desk: &MemoryCommandContext<'_>) -> Result<E
     };
     if desk.out.json() {
         for known in &known {
-            desk.out.fact(&FailureListing { version: 1, knowledge: known })?;
+            let listing = FailureListing { version: 1, knowledge: Some(known), fleet: None };
+            desk.out.fact(&listing)?;
         }
         return Ok(Exit::Well);
     }
@@ -77,11 +80,23 @@ pub(super) fn list(args: &ListArgs, desk: &MemoryCommandContext<'_>) -> Result<E
 
 /// Shows all that is known about one failure.
 pub(super) fn show(args: &ShowArgs, desk: &MemoryCommandContext<'_>) -> Result<Exit, CliError> {
-    let (_, known) = recall(&args.signature, args.whose, desk)?;
+    let told = recall_in_fleet(&args.signature, desk)?;
+    let known = match (recall(&args.signature, args.whose, desk), &told) {
+        (Ok((_, known)), _) => Some(known),
+        (Err(_), Some(_)) => None,
+        (Err(error), None) => return Err(error),
+    };
     if desk.out.json() {
-        desk.out.fact(&FailureListing { version: 1, knowledge: &known })?;
-    } else {
-        print(&known, args.whose, desk)?;
+        let listing =
+            FailureListing { version: 1, knowledge: known.as_ref(), fleet: told.as_ref() };
+        desk.out.fact(&listing)?;
+        return Ok(Exit::Well);
+    }
+    if let Some(known) = &known {
+        print(known, PrintedMemory::of(args.whose), desk)?;
+    }
+    if let Some(told) = &told {
+        print(told, PrintedMemory::Fleet, desk)?;
     }
     Ok(Exit::Well)
 }
@@ -92,7 +107,12 @@ pub(super) fn forget(args: &ForgetArgs, desk: &MemoryCommandContext<'_>) -> Resu
         return Err(CliError::needs_person("an agent cannot make Salve forget")
             .hint(format!("ask a person to run: salve memory forget {}", args.signature)));
     }
-    let (store, known) = recall(&args.signature, args.whose, desk)?;
+    let told = recall_in_fleet(&args.signature, desk)?;
+    let (store, known) = match (recall(&args.signature, args.whose, desk), told) {
+        (Ok(found), _) => found,
+        (Err(_), Some(told)) => (desk.open(args.whose)?, told),
+        (Err(error), None) => return Err(error),
+    };
     desk.expect_person(&store, "make Salve forget")?;
     let signature = known.failure.signature;
     if !args.yes && !confirmed(&known, desk)? {
@@ -100,6 +120,11 @@ pub(super) fn forget(args: &ForgetArgs, desk: &MemoryCommandContext<'_>) -> Resu
             .hint(format!("salve memory forget {signature} --yes")));
     }
     store.memory().forget(signature)?;
+    if let Some(fleet) = desk.fleet() {
+        let told = FixTold::Forgotten { signature, at: Timestamp::now() };
+        fleet.tell(Scrubbed::default(), told)?;
+        fleet.sync_before_parting();
+    }
     if !args.whose.user {
         let by = project::speaker(&desk.scrubber);
         let event = Event::Memory(MemoryEvent::Forgotten { signature });
@@ -119,7 +144,7 @@ fn confirmed(known: &Knowledge, desk: &MemoryCommandContext<'_>) -> Result<bool,
     if desk.out.json() || !std::io::stdin().is_terminal() {
         return Ok(false);
     }
-    print(known, Whose { user: false }, desk)?;
+    print(known, PrintedMemory::Project, desk)?;
     desk.out.remark("forget all this? [y/N]");
     let mut answer = String::new();
     std::io::stdin().read_line(&mut answer)?;
@@ -129,7 +154,25 @@ fn confirmed(known: &Knowledge, desk: &MemoryCommandContext<'_>) -> Result<bool,
 #[derive(Debug, Serialize)]
 struct FailureListing<'a> {
     version: u32,
-    knowledge: &'a Knowledge,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    knowledge: Option<&'a Knowledge>,
+    /// What other machines told.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    fleet: Option<&'a Knowledge>,
+}
+
+/// Whose memory is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum PrintedMemory {
+    Project,
+    User,
+    Fleet,
+}
+
+impl PrintedMemory {
+    fn of(whose: Whose) -> Self {
+        if whose.user { Self::User } else { Self::Project }
+    }
 }
 
 #[derive(Debug, Serialize)]
@@ -138,27 +181,51 @@ struct Forgotten {
     forgotten: Signature,
 }
 
-fn print(known: &Knowledge, whose: Whose, desk: &MemoryCommandContext<'_>) -> Result<(), CliError> {
+fn print(
+    known: &Knowledge,
+    from: PrintedMemory,
+    desk: &MemoryCommandContext<'_>,
+) -> Result<(), CliError> {
     let now = Timestamp::now();
     let mut out = desk.out.fitted();
     let (bold, dim) = (Style::new().bold(), Style::new().dimmed());
     let failure = &known.failure;
-    writeln!(out, "{bold}{}{bold:#}  {dim}{}{dim:#}", failure.class, failure.signature)?;
+    let what = match from {
+        PrintedMemory::Project | PrintedMemory::User => "",
+        PrintedMemory::Fleet => "  in the fleet",
+    };
+    writeln!(out, "{bold}{}{bold:#}  {dim}{}{what}{dim:#}", failure.class, failure.signature)?;
     writeln!(out, "  {}", failure.normalized)?;
     writeln!(out, "  {}", sightings(known.seen, known.last_seen, now))?;
-    let (project, user) = if whose.user { (None, Some(known)) } else { (Some(known), None) };
-    let choice = rank(project, user, now);
+    let choice = match from {
+        PrintedMemory::Project => rank(Some(known), None, now),
+        PrintedMemory::User => rank(None, Some(known), now),
+        PrintedMemory::Fleet => Choice::of_fleet(known, now),
+    };
     for (word, list) in [("try ", &choice.remedies), ("skip", &choice.failed)] {
         for ranked in list {
             writeln!(out, "  {word}  {}   {}", ranked.remedy.description(), Tally(ranked))?;
             let tried = known.find(&ranked.remedy);
             for outcome in tried.iter().flat_map(|tried| &tried.outcomes) {
-                let (ago, by) = (age(outcome.at, now), &outcome.by);
+                let (ago, by, project) = (age(outcome.at, now), &outcome.by, &outcome.project);
                 let proof = serde_json::to_value(outcome.proof).unwrap_or_default();
                 let proof = proof.as_str().unwrap_or_default();
                 let incident = outcome.incident.map(|id| format!(" in {}", id.short()));
                 let incident = incident.unwrap_or_default();
-                writeln!(out, "        {dim}{proof} {ago} by {by}{incident}{dim:#}")?;
+                let project = match from {
+                    PrintedMemory::Fleet => format!(" of {project}"),
+                    PrintedMemory::Project | PrintedMemory::User => String::new(),
+                };
+                writeln!(out, "        {dim}{proof} {ago} by {by}{incident}{project}{dim:#}")?;
+            }
+            if let Some(split) = tried.and_then(Disagreement::about) {
+                let (healed, failed) = (split.healed.len(), split.failed.len());
+                if from == PrintedMemory::Fleet {
+                    writeln!(
+                        out,
+                        "        they disagree: healed for {healed}, failed for {failed}"
+                    )?;
+                }
             }
         }
     }
@@ -176,6 +243,21 @@ fn recall(
     let store = desk.open_existing(whose)?.ok_or_else(nothing)?;
     let known = store.memory().recall(resolve(signature, &store)?)?.ok_or_else(nothing)?;
     Ok((store, known))
+}
+
+/// Returns what other machines of the fleet told of a failure, as far as it is used and known here.
+fn recall_in_fleet(
+    signature: &str,
+    desk: &MemoryCommandContext<'_>,
+) -> Result<Option<Knowledge>, CliError> {
+    let Some(store) = desk.fleet().and_then(|fleet| fleet.store().transpose()).transpose()? else {
+        return Ok(None);
+    };
+    match resolve(signature, &store) {
+        Ok(signature) => Ok(store.memory().recall(signature)?),
+        // Whether it is any signature is said by the memory that is asked first.
+        Err(_) => Ok(None),
+    }
 }
 
 /// Finds the signature that starts with these digits.
@@ -207,13 +289,16 @@ impl fmt::Display for Tally<'_> {
         let origin = match origin {
             RemedyOrigin::Project => "this project",
             RemedyOrigin::User => "your own memory",
+            RemedyOrigin::Fleet => "the fleet",
             RemedyOrigin::Playbook => "shipped with Salve",
             RemedyOrigin::Proposal => "an agent",
             RemedyOrigin::Builtin => "Salve itself",
             RemedyOrigin::Person => "a person",
         };
         write!(f, "({}, {origin}, ", remedy.kind)?;
-        if let (RemedyOrigin::User, Some(project)) = (self.0.origin, healed_in) {
+        if let (RemedyOrigin::User | RemedyOrigin::Fleet, Some(project)) =
+            (self.0.origin, healed_in)
+        {
             write!(f, "from {project}, ")?;
         }
         match standing {

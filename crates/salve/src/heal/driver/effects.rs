@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use salve_core::event::{
-    Authority, ChangedFile, EffectReport, Event, IncidentEvent, NoteEvent, Scope,
+    Authority, ChangedFile, EffectReport, Event, IncidentEvent, NoteEvent, RemedyOrigin, Scope,
 };
 use salve_core::id::IncidentId;
 use salve_core::incident::{DueEffect, Incident};
@@ -161,6 +161,14 @@ impl EffectRunner<'_, '_> {
         Ok(())
     }
 
+    /// Tells whether the remedy may reach the user's files only after it helped apart from them: another
+    /// machine told it, and no person allowed it.
+    fn has_to_be_proven_apart(&self) -> bool {
+        self.case.trial().is_some_and(|trial| {
+            trial.remedy.origin == RemedyOrigin::Fleet && trial.authority == Some(Authority::Gate)
+        })
+    }
+
     /// Applies a patch in a private layer, as an agent would work; only where nothing can hold one, in the
     /// tree itself.
     fn apply_patch(&mut self, patch: Vec<u8>) -> Result<(), StoreError> {
@@ -175,7 +183,7 @@ impl EffectRunner<'_, '_> {
                 self.case.work.layer = Some(Arc::clone(&layer));
                 self.aside(move || patches::apply_in(&project, &layer, &patch, &scrubber));
             }
-            Err(LayerError::Unheld) => {
+            Err(LayerError::Unheld) if !self.has_to_be_proven_apart() => {
                 self.aside(move || patches::apply(&project, &patch, &scrubber));
             }
             Err(error) => {

@@ -2,7 +2,8 @@
 
 use salve_core::event::{Proof, RemedyKind, RemedyOrigin, Scope};
 use salve_core::incident::{Incident, TrialReach};
-use salve_core::memory::RememberedKind;
+use salve_core::memory::fleet::FixTold;
+use salve_core::memory::{RememberedFailure, RememberedKind, RememberedRemedy};
 use salve_core::playbook::Action;
 use salve_core::scrub::Scrubbed;
 
@@ -55,8 +56,28 @@ fn learn(
     // All worktrees of a repository know what one of them learnt.
     let others: Vec<_> = [user, base.remedies.main_to_tell()].into_iter().flatten().collect();
     base.writer.learn(incident.id(), &lesson, base.project.home(), &others)?;
+    if origin != Some(RemedyOrigin::Playbook) {
+        let told = FixTold::Tried {
+            failure: RememberedFailure::new(&seen.fingerprint, &base.writer.scrubber),
+            remedy: RememberedRemedy { kind, text: lesson.text },
+            at: base.writer.now(),
+            incident: incident.id(),
+            proof,
+        };
+        tell_fleet(base, told);
+    }
     write_files(base, case.name());
     Ok(())
+}
+
+/// Tells the machines of the fleet how a remedy came out, where the user wants that.
+fn tell_fleet(base: &RunBase<'_>, told: FixTold) {
+    let Some(fleet) = &base.remedies.fleet else { return };
+    let name = base.project.home().file_name().unwrap_or_default().to_string_lossy();
+    // Nobody here needs what the fleet knows of it.
+    if fleet.tell(base.writer.scrubber.scrub(&name), told).is_ok() {
+        fleet.sync_before_parting();
+    }
 }
 
 /// Returns the present remedy as memory keeps it, if it is one for another day too.

@@ -13,7 +13,7 @@ use super::case::Case;
 use super::team;
 use crate::heal::cause::has_safe;
 use crate::heal::proposals;
-use crate::heal::remedies::{self, Offer, RemedyWay};
+use crate::heal::remedies::{self, FleetQuestion, Offer, RemedyWay};
 use crate::heal::run_base::{RunBase, RunIntent};
 use crate::heal::subject::{Resorts, Subjects};
 use crate::store::StoreError;
@@ -140,6 +140,9 @@ impl Chooser<'_, '_> {
                 let (store, signature) = (base.writer.store, seen.symptom.signature);
                 let known = remedies.known(&base.project, store, signature, scrubber)?;
                 offers.extend(remedies::beside(known, &diagnosis));
+                let asked = FleetQuestion { signature, subject: incident.subject().kind };
+                let told = remedies.known_in_fleet(&base.project, store, asked, scrubber)?;
+                offers.extend(remedies::beside(told, &diagnosis));
             }
             if mode == RepairMode::Agent
                 && needs_thought(&diagnosis)

@@ -7,8 +7,8 @@ use salve_core::id::JobId;
 
 use super::queue::NatsQueue;
 use super::{orders, presence, reconciler};
-use crate::store::StoreError;
 use crate::store::fleet::{Fleet, FleetFile, FleetJob, FleetOrder, PlacedOrder, WorkerSeen};
+use crate::store::{FleetFixes, FleetFlights, StoreError};
 
 impl Fleet for NatsQueue {
     fn submit(&self, job: FleetJob<'_>) -> Result<(), StoreError> {
@@ -88,5 +88,13 @@ impl Fleet for NatsQueue {
         let jobs = self.jobs.clone();
         let done = self.link.wait("reconciling", async move { reconciler::reconcile(&jobs).await });
         Ok(done?)
+    }
+
+    fn fixes(&self) -> &dyn FleetFixes {
+        self
+    }
+
+    fn flights(&self) -> &dyn FleetFlights {
+        self
     }
 }

@@ -13,6 +13,8 @@
 mod blobs;
 mod clock;
 mod desk;
+mod fixes;
+mod flights;
 mod link;
 mod orders;
 mod presence;
@@ -20,9 +22,10 @@ mod queue;
 mod reconciler;
 mod record;
 mod records;
+mod signer;
 mod streams;
 #[cfg(test)]
-pub(super) mod test_server;
+pub(crate) mod test_server;
 mod wake_ups;
 
 use std::sync::Arc;
@@ -33,6 +36,7 @@ use super::{Copying, Engine, Fleet, JobQueue, Journal, Memory, Mended, StoreErro
 use crate::project::Project;
 use link::{Connecting, NatsLink};
 use queue::NatsQueue;
+use signer::FixSigner;
 
 /// Looks at the servers of a fleet.
 pub(super) fn look(terms: &FleetTerms) -> Result<FleetStanding, FleetError> {
@@ -52,7 +56,8 @@ impl FleetEngine {
     /// Opens the project's own store and reaches the fleet.
     pub(super) fn open(project: &Project, terms: &FleetTerms) -> Result<Self, StoreError> {
         let link = Arc::new(NatsLink::connect(terms, Connecting::Makes)?);
-        Ok(Self { local: Sqlite::open(project)?, queue: NatsQueue::new(link)? })
+        let queue = NatsQueue::new(link, FixSigner::of(terms.credentials.as_deref()))?;
+        Ok(Self { local: Sqlite::open(project)?, queue })
     }
 }
 
@@ -98,6 +103,7 @@ mod tests {
     use salve_core::job::RetryTerms;
     use uuid::Uuid;
 
+    use super::streams::StreamNames;
     use super::test_server::TestServers;
     use super::*;
     use crate::store::Store;
@@ -166,8 +172,12 @@ mod tests {
                     seen => break seen.unwrap(),
                 }
             };
-            assert_eq!((before.streams.len(), before.missing.len()), (0, 7));
-            assert_eq!(look(&terms).unwrap().missing.len(), 7, "a look makes nothing");
+            assert_eq!((before.streams.len(), before.missing.len()), (0, StreamNames::COUNT));
+            assert_eq!(
+                look(&terms).unwrap().missing.len(),
+                StreamNames::COUNT,
+                "a look makes nothing"
+            );
             let dir = tempfile::tempdir().unwrap();
             let _store = Store::open_in_fleet(&Project::at(dir.path()).unwrap(), &terms).unwrap();
             let copies = usize::from(terms.replicas);
@@ -180,7 +190,7 @@ mod tests {
                 assert!(since.elapsed() < AGREEING, "{seen:?}");
                 std::thread::sleep(Duration::from_millis(100));
             };
-            assert_eq!((seen.streams.len(), seen.missing.len()), (7, 0));
+            assert_eq!((seen.streams.len(), seen.missing.len()), (StreamNames::COUNT, 0));
             assert_eq!(seen.servers.len(), copies, "{:?}", seen.servers);
             for stream in seen.streams {
                 assert_eq!(stream.replicas, copies, "{stream:?}");

@@ -15,6 +15,7 @@ use super::blobs::Blobs;
 use super::link::NatsLink;
 use super::record::{FoundRecord, JobRecord};
 use super::records::{JobRecords, RecordChange};
+use super::signer::FixSigner;
 use super::streams::{FleetStream, write};
 use super::wake_ups::{WakeUp, WakeUps};
 use crate::store::fleet::{FleetError, FleetFile, FleetJob};
@@ -34,6 +35,7 @@ const MOST_UNFIT: u32 = 64;
 pub(super) struct NatsQueue {
     pub(super) link: Arc<NatsLink>,
     pub(super) jobs: FleetJobs,
+    pub(super) signer: FixSigner,
 }
 
 /// What the queue is made of; it goes with every question to the connection's thread.
@@ -58,7 +60,7 @@ struct HeldRecord {
 }
 
 impl NatsQueue {
-    pub(super) fn new(link: Arc<NatsLink>) -> Result<Self, FleetError> {
+    pub(super) fn new(link: Arc<NatsLink>, signer: FixSigner) -> Result<Self, FleetError> {
         let (context, names) = (link.context.clone(), link.names.clone());
         let jobs = link.wait("opening the queue", async move {
             Ok(FleetJobs {
@@ -69,7 +71,7 @@ impl NatsQueue {
                 held: Arc::default(),
             })
         })?;
-        Ok(Self { link, jobs })
+        Ok(Self { link, jobs, signer })
     }
 
     /// Puts a job into the queue; one that is there already stays as it is.

@@ -24,6 +24,9 @@ use crate::store::fleet::{FleetError, FleetName, FleetStanding, FleetTerms, Stre
 /// How long a worker counts as there that says nothing any more.
 const PRESENCE: Duration = Duration::from_secs(15);
 
+/// How long it is known what came of a fix.
+const FLIGHTS: Duration = Duration::from_secs(60 * 60);
+
 /// How many messages are asked for at once.
 const PORTION: usize = 500;
 
@@ -71,18 +74,31 @@ pub(super) enum FleetStream {
     Order,
     /// Which workers are there, and who reconciles; each goes unless it is written again.
     Presence,
+    /// How remedies came out, one message per outcome.
+    Fix,
+    /// What is being fixed once for all machines: one per cause, which goes after a while.
+    Flight,
 }
 
 impl FleetStream {
-    const ALL: [Self; 6] =
-        [Self::Record, Self::WakeUp, Self::DeadLetter, Self::Blob, Self::Order, Self::Presence];
+    const ALL: [Self; 8] = [
+        Self::Record,
+        Self::WakeUp,
+        Self::DeadLetter,
+        Self::Blob,
+        Self::Order,
+        Self::Presence,
+        Self::Fix,
+        Self::Flight,
+    ];
 
     /// Returns how much of the room it may take, in hundredths.
     fn share(self) -> i64 {
         match self {
             Self::Record => 10,
+            Self::Flight => 1,
             Self::WakeUp | Self::Order | Self::Presence => 2,
-            Self::DeadLetter => 3,
+            Self::DeadLetter | Self::Fix => 3,
             Self::Blob => 25,
         }
     }
@@ -92,6 +108,10 @@ impl FleetStream {
 const OBJECTS_SHARE: i64 = 40;
 
 impl StreamNames {
+    /// How many places a fleet has: its streams, and the bucket with large files.
+    #[cfg(test)]
+    pub(super) const COUNT: usize = FleetStream::ALL.len() + 1;
+
     pub(super) fn of(name: &FleetName) -> Self {
         Self { name: name.to_string() }
     }
@@ -107,6 +127,8 @@ impl StreamNames {
             FleetStream::Blob => format!("salve-{name}-blobs"),
             FleetStream::Order => format!("KV_salve-{name}-orders"),
             FleetStream::Presence => format!("KV_salve-{name}-workers"),
+            FleetStream::Fix => format!("salve-{name}-fixes"),
+            FleetStream::Flight => format!("KV_salve-{name}-flights"),
         }
     }
 
@@ -125,6 +147,8 @@ impl StreamNames {
             FleetStream::Blob => format!("salve.{name}.blob."),
             FleetStream::Order => format!("$KV.salve-{name}-orders."),
             FleetStream::Presence => format!("$KV.salve-{name}-workers."),
+            FleetStream::Fix => format!("salve.{name}.fix."),
+            FleetStream::Flight => format!("$KV.salve-{name}-flights."),
         }
     }
 
@@ -163,7 +187,7 @@ impl StreamNames {
             streams: Vec::new(),
             missing: Vec::new(),
         };
-        let presence = self.stream(FleetStream::Presence);
+        let forgetful = [FleetStream::Presence, FleetStream::Flight].map(|what| self.stream(what));
         let mut names: Vec<String> =
             FleetStream::ALL.into_iter().map(|what| self.stream(what)).collect();
         names.push(format!("OBJ_{}", self.objects()));
@@ -172,7 +196,7 @@ impl StreamNames {
                 Ok(stream) => {
                     let info = stream.cached_info();
                     standing.servers.extend(keepers(info));
-                    let may_forget = name == presence;
+                    let may_forget = forgetful.contains(&name);
                     let of = stream_standing(name, info);
                     standing
                         .streams
@@ -189,10 +213,12 @@ impl StreamNames {
         let (retention, max_age) = match what {
             FleetStream::WakeUp => (RetentionPolicy::WorkQueue, Duration::ZERO),
             FleetStream::Presence => (RetentionPolicy::Limits, PRESENCE),
+            FleetStream::Flight => (RetentionPolicy::Limits, FLIGHTS),
             FleetStream::Record
             | FleetStream::DeadLetter
             | FleetStream::Blob
-            | FleetStream::Order => (RetentionPolicy::Limits, Duration::ZERO),
+            | FleetStream::Order
+            | FleetStream::Fix => (RetentionPolicy::Limits, Duration::ZERO),
         };
         Config {
             name: self.stream(what),
@@ -366,6 +392,7 @@ async fn publish(
 #[derive(Clone, Debug)]
 pub(super) struct KeptMessage {
     pub(super) seq: u64,
+    pub(super) subject: String,
     pub(super) bytes: Vec<u8>,
 }
 
@@ -422,7 +449,8 @@ async fn read_once(
         while let Some(message) = batch.next().await {
             let message = message.map_err(|error| failed(error.as_ref()))?;
             let seq = message.info().map_err(|error| failed(error.as_ref()))?.stream_sequence;
-            found.push(KeptMessage { seq, bytes: message.payload.to_vec() });
+            let subject = message.subject.to_string();
+            found.push(KeptMessage { seq, subject, bytes: message.payload.to_vec() });
         }
         // What was replaced or removed meanwhile does not come.
         if found.len() == before {

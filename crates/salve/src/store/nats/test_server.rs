@@ -25,7 +25,7 @@ static FLEETS: AtomicU32 = AtomicU32::new(0);
 
 /// One server, or three that are one cluster; they end with their test.
 #[derive(Debug)]
-pub(in crate::store) struct TestServers {
+pub(crate) struct TestServers {
     children: Vec<Child>,
     urls: Vec<String>,
     dir: TempDir,
@@ -39,12 +39,12 @@ struct Ports {
 
 impl TestServers {
     /// Starts one server; nothing where there is none on this machine.
-    pub(in crate::store) fn one() -> Option<Arc<Self>> {
+    pub(crate) fn one() -> Option<Arc<Self>> {
         Self::start(&[String::new()]).map(Arc::new)
     }
 
     /// Starts three servers that are one cluster, unless another test has them.
-    pub(in crate::store) fn three() -> Option<Arc<Self>> {
+    pub(crate) fn three() -> Option<Arc<Self>> {
         let mut shared = CLUSTER.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(servers) = shared.upgrade() {
             return Some(servers);
@@ -113,7 +113,7 @@ impl TestServers {
     }
 
     /// Returns how a fleet of its own is reached there.
-    pub(in crate::store) fn new_fleet(&self) -> FleetTerms {
+    pub(crate) fn new_fleet(&self) -> FleetTerms {
         let number = FLEETS.fetch_add(1, Ordering::Relaxed);
         FleetTerms {
             url: self.urls.join(","),

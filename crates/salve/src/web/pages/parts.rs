@@ -183,6 +183,7 @@ pub(super) fn origin_word(origin: RemedyOrigin) -> &'static str {
     match origin {
         RemedyOrigin::Project => "known in this project",
         RemedyOrigin::User => "known from another project of yours",
+        RemedyOrigin::Fleet => "known from another machine of the fleet",
         RemedyOrigin::Playbook => "shipped with Salve",
         RemedyOrigin::Proposal => "proposed by an agent",
         RemedyOrigin::Builtin => "Salve's own resort",
