@@ -24,6 +24,8 @@ mod faults;
 mod fingerprint;
 mod fleet;
 #[cfg(feature = "fleet")]
+mod fleet_access;
+#[cfg(feature = "fleet")]
 mod fleet_flights;
 #[cfg(feature = "fleet")]
 mod fleet_memory;

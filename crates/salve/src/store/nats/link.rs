@@ -195,6 +195,9 @@ async fn options(terms: &FleetTerms) -> Result<ConnectOptions, FleetError> {
             .map_err(|error| FleetError::File { path: path.clone(), said: error.to_string() })?;
     }
     if let Some(path) = &terms.tls_ca {
+        // The client says that it cannot read a file, and not which.
+        std::fs::File::open(path)
+            .map_err(|error| FleetError::File { path: path.clone(), said: error.to_string() })?;
         options = options.add_root_certificates(path.clone());
     }
     Ok(options)
