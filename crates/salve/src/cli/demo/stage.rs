@@ -24,6 +24,10 @@ const LOOK: Duration = Duration::from_millis(50);
 /// What the project allows: everything else waits for a person.
 const SETTINGS: &str = r#"version = 1
 
+[server]
+liveness_interval_ms = 1000
+liveness_grace_ms = 5000
+
 [recovery]
 auto_approve = ["sh build.sh"]
 

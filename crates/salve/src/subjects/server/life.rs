@@ -141,6 +141,7 @@ impl ServerCare<'_, '_, '_> {
                 if answer == ProbeAnswer::Good {
                     life.good_until = self.server.capture.written();
                     life.status = status;
+                    life.slowest = life.slowest.max(Some(took));
                     self.server.speaks_http |= status.is_some();
                 }
                 let turn =
@@ -460,6 +461,7 @@ impl ServerRun {
             installed: None,
             gone_told: false,
             is_slow: false,
+            slowest: None,
             slow_told: false,
             never_listened: false,
             was_ill: false,

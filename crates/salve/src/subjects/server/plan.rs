@@ -70,9 +70,14 @@ pub enum Soak {
 
 impl Timing {
     /// Returns how long an answer is waited for that need not come soon: nobody said that it has to,
-    /// and the server may only be slow.
-    pub fn patience(&self) -> Duration {
-        self.grace.max(self.timeout).saturating_mul(2)
+    /// and the server may only be slow. What it took once, or less than that doubled, it may take
+    /// again; of a server that has never answered nobody knows.
+    pub fn patience(&self, slowest: Option<Duration>) -> Duration {
+        let usual = self.grace.max(self.timeout);
+        match slowest {
+            Some(slowest) => usual.max(slowest.saturating_mul(2)),
+            None => usual.saturating_mul(2),
+        }
     }
 
     /// Returns the terms of one run; a server that crashed before has to outlive that by half, and
@@ -143,6 +148,30 @@ impl ServerPlan {
             kind: SubjectKind::Server,
             name: scrubber.scrub(&self.name),
             repeat: Repeat::Safe,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_answer_took_once_it_may_take_again() {
+        let seconds = Duration::from_secs;
+        let timing = Timing {
+            retries: 3,
+            timeout: seconds(5),
+            delay: seconds(1),
+            soak: seconds(3),
+            startup: seconds(60),
+            liveness: seconds(10),
+            grace: seconds(30),
+            stop: seconds(5),
+        };
+        let rows = [(None, 60), (Some(1), 30), (Some(15), 30), (Some(40), 80)];
+        for (slowest, want) in rows {
+            assert_eq!(timing.patience(slowest.map(seconds)), seconds(want), "{slowest:?}");
         }
     }
 }

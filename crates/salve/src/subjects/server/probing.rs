@@ -45,7 +45,7 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
         health: HealthProbe {
             url: life.address.clone().unwrap_or_default(),
             expect,
-            limit: if is_patient { timing.patience() } else { timing.timeout },
+            limit: if is_patient { timing.patience(life.slowest) } else { timing.timeout },
         },
         is_web: match life.source {
             Source::Set => true,
