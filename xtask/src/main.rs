@@ -28,7 +28,7 @@ cargo xtask <task>
   sim fleet [N]   simulate N fleets of 10,000 workers and 50 times as many of 40 (default 20)
   chaos jobs [N]  kill jobs at N random instants (default 500) and compare them with undisturbed ones
   chaos layer [N] edit files at random instants while agents work and are killed, N rounds (default 500)
-  chaos fleet [N] kill and suspend workers of a fleet and kill its server, N times (default 100)
+  chaos fleet [N] break workers, servers, networks, disks and clocks of a fleet N times (default 100)
   page            drive the page with Chromium (needs node; installs Chromium where it can)
   conformance     run MCP's conformance suite and stories with real servers through the proxy (needs npm)
   invariants      list what must never happen, and the test that holds it
