@@ -70,10 +70,19 @@ impl HeldRoot {
         Ok(Self { path: path.to_path_buf(), handle })
     }
 
+    /// Tells whether something on the way to a path is no directory.
+    pub(super) fn is_blocked(&self, path: &Path) -> bool {
+        matches!(self.above(path), Ok(WayToPath::Blocked(_)))
+    }
+
     /// Returns what stands at a path of the project.
+    ///
+    /// Salve's own files are not opened: whoever closes a file of the store ends the locks that the
+    /// engine holds on it in this process, and others take the store for theirs alone.
     pub(super) fn look(&self, path: &Path) -> PathOccupant {
         let mut room = KeptRoom { files: MOST_FILES, bytes: MOST_BYTES };
         match self.above(path) {
+            Ok(WayToPath::There(..)) if path.starts_with(files::STATE_DIR) => PathOccupant::Other,
             Ok(WayToPath::There(dir, name)) => look_at(dir.as_fd(), name, &mut room),
             Ok(WayToPath::Blocked(by)) => PathOccupant::Blocked(by),
             Ok(WayToPath::Missing) => PathOccupant::Nothing,

@@ -155,7 +155,7 @@ impl SealedPaths {
 
     /// Tells whether a link stands on the way to a path; where that leads is another one of them.
     fn leads_elsewhere(&self, path: &Path) -> bool {
-        matches!(self.held.look(path), PathOccupant::Blocked(_))
+        self.held.is_blocked(path)
     }
 
     fn keep(&mut self, path: &Path) {
@@ -337,6 +337,35 @@ mod tests {
             limit: std::time::Duration::from_secs(1),
             on: salve_core::event::Authority::Gate,
         }
+    }
+
+    /// Closing a handle on a file of the store would end the engine's locks on it in this process.
+    #[test]
+    fn what_is_looked_at_costs_the_store_no_lock() {
+        let dir = tempfile::tempdir().unwrap();
+        let project = crate::project::Project::at(dir.path()).unwrap();
+        let store = crate::store::Store::open(&project).unwrap();
+        let locks = || {
+            let held =
+                [project.database(), project.database().with_extension("db-shm")].map(|at| {
+                    let inode = fs::metadata(&at).unwrap().ino();
+                    let own = format!(" {} ", std::process::id());
+                    let all = fs::read_to_string("/proc/locks").unwrap();
+                    let of_it =
+                        |line: &&str| line.contains(&own) && line.contains(&format!(":{inode} "));
+                    all.lines().filter(of_it).count()
+                });
+            held.iter().sum::<usize>()
+        };
+        let before = locks();
+        assert!(before > 0);
+        let place = crate::gate::resolve(dir.path(), ".").unwrap();
+        let job = npm_ci(dir.path(), &place);
+        for spaces in [Spaces::None, Spaces::Root] {
+            SealedPaths::new(&job, &[], spaces).unwrap().check().unwrap();
+            assert_eq!(locks(), before, "{spaces:?}");
+        }
+        drop(store);
     }
 
     #[test]
