@@ -151,21 +151,21 @@ fn where_salve_was_never_used_a_report_leaves_no_traces() {
 /// Proposes a fix for what is open, as an agent.
 fn propose(ward: &Ward, kind: &str, text: &str) {
     let id = open(ward)["incidents"][0]["incidentId"].clone();
-    let mut kim = Client::hello(&ward.project, "kim");
+    let mut kim = Client::hello_of_another(&ward.project, "kim");
     let answer = kim.call("heal_propose_fix", json!({ "id": id, "kind": kind, "text": text }));
     assert_eq!(answer["ok"], true, "{answer}");
 }
 
 /// Reports an issue of the check as an agent, and returns its id.
 fn report(ward: &Ward, text: &str) -> String {
-    let mut kim = Client::hello(&ward.project, "kim");
+    let mut kim = Client::hello_of_another(&ward.project, "kim");
     let issue = json!({ "text": text, "check": "sum", "files": ["sum.txt"], "auto_fix": true });
     kim.call("heal_report_issue", issue)["id"].as_str().unwrap().to_owned()
 }
 
 /// Proposes a fix for an issue, as an agent.
 fn propose_for(ward: &Ward, issue: &str, kind: &str, text: &str) {
-    let mut kim = Client::hello(&ward.project, "kim");
+    let mut kim = Client::hello_of_another(&ward.project, "kim");
     let fix = json!({ "id": issue, "kind": kind, "text": text });
     assert_eq!(kim.call("heal_propose_fix", fix)["ok"], true);
 }
@@ -198,6 +198,17 @@ fn an_issue_of_a_green_check_is_settled_and_one_of_a_red_check_is_not() {
     ward.project.write("sum.txt", "5");
     ward.heal(&["sum"]).expect(0, &["is settled: the check is green"]);
     assert_eq!(open(&ward)["issues"], json!([]));
+}
+
+/// A person is asked, and an agent does not settle that; it still has to hear how the check is.
+#[test]
+fn an_agent_that_runs_a_check_again_is_told_how_it_is_now() {
+    let ward = ward();
+    let _tools = Client::hello(&ward.project, "kim");
+    ward.heal(&["sum"]).expect(3, &["is red"]);
+    ward.heal(&["sum"]).expect(3, &["expected 5, found 4"]);
+    ward.project.write("sum.txt", "5");
+    ward.heal(&["sum"]).expect(0, &["ok"]);
 }
 
 #[test]

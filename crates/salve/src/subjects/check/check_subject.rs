@@ -8,7 +8,7 @@ use salve_core::event::{
     Subject,
 };
 use salve_core::id::IncidentId;
-use salve_core::incident::{DueEffect, Incident, Phase};
+use salve_core::incident::{DueEffect, Incident, Phase, Told};
 use salve_core::playbook::{Diagnosis, Nature};
 use salve_core::scrub::Scrubbed;
 
@@ -54,6 +54,8 @@ pub struct CheckSubject<'r> {
     environment: RunEnvironment,
     /// Whether it was green a moment ago on the files on which it is red now.
     was_just_green: bool,
+    /// Whether it came out in this run of Salve.
+    came_out: bool,
     end: Option<CheckEnd>,
     /// What was reported of it.
     reported: ReportedIssues,
@@ -78,6 +80,7 @@ impl<'r> CheckSubject<'r> {
             green,
             environment,
             was_just_green: false,
+            came_out: false,
             reported: ReportedIssues::default(),
             news: NewsQueue::new(base.inbox.sender()),
             proof: ProofState::default(),
@@ -116,6 +119,7 @@ impl<'r> CheckSubject<'r> {
         ran: &CommandRunEnd,
         context: &mut SubjectContext<'_, '_>,
     ) {
+        self.came_out = true;
         if !self.check.has_ended(ran, context) {
             return;
         }
@@ -135,6 +139,14 @@ impl<'r> CheckSubject<'r> {
             self.proof.was_red();
             self.failed(ran, verifies, context);
         }
+    }
+
+    /// Tells whether a person is asked since an earlier run, and nobody knows how the check is now: an
+    /// agent that runs it does not settle what a person is asked, and is told all the same.
+    fn is_unseen(&self, context: &SubjectContext<'_, '_>) -> bool {
+        let phase = context.incident(ONLY).map(Incident::phase);
+        let asks = matches!(phase, Some(Phase::Asking { told: Told::Yes, .. }));
+        asks && context.base.by.is_none() && !self.came_out
     }
 
     /// Takes in how the check came out, outside of any repair.
@@ -365,7 +377,8 @@ impl Subjects for CheckSubject<'_> {
         &mut self,
         context: &mut SubjectContext<'_, '_>,
     ) -> Result<Option<Instant>, StoreError> {
-        if self.check.is_to_begin(context) && !self.check.is_running() {
+        let is_due = self.check.is_to_begin(context) || self.is_unseen(context);
+        if is_due && !self.check.is_running() {
             self.start(None, context.base);
         }
         if self.end.is_some() {
@@ -416,7 +429,9 @@ impl Subjects for CheckSubject<'_> {
         match self.check.person_wait(cases, base.presence) {
             PersonWait::Here if cases.get(ONLY).is_some_and(decides) => return false,
             // A red check returns, as the bare command does: another try is another run of it.
-            PersonWait::Here | PersonWait::Away => self.end = Some(CheckEnd::NeedsPerson),
+            PersonWait::Here | PersonWait::Away => {
+                self.end.get_or_insert(CheckEnd::NeedsPerson);
+            }
             PersonWait::None => {}
         }
         self.end.is_some()
