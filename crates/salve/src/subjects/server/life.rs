@@ -136,6 +136,16 @@ impl ServerCare<'_, '_, '_> {
             LifeNews::Probed { answer, fault, status, took } => {
                 let ProcessState::Up(life) = &mut self.server.state else { return Ok(()) };
                 life.fault = fault;
+                life.silent_since = match answer {
+                    ProbeAnswer::Slow | ProbeAnswer::Silent | ProbeAnswer::Still => {
+                        let asked = Instant::now().checked_sub(took);
+                        life.silent_since.or(asked)
+                    }
+                    ProbeAnswer::Good
+                    | ProbeAnswer::Bad
+                    | ProbeAnswer::Nobody
+                    | ProbeAnswer::Stranger => None,
+                };
                 life.is_slow =
                     answer == ProbeAnswer::Slow || took >= self.server.plan.timing.timeout;
                 if answer == ProbeAnswer::Good {
@@ -462,6 +472,7 @@ impl ServerRun {
             gone_told: false,
             is_slow: false,
             slowest: None,
+            silent_since: None,
             slow_told: false,
             never_listened: false,
             was_ill: false,

@@ -298,6 +298,8 @@ struct ServerRun {
     gone_told: bool,
     /// Whether it takes longer to answer than others, so that it is given the time.
     is_slow: bool,
+    /// Since when it has not answered at all.
+    silent_since: Option<Instant>,
     /// The longest that a good answer of this run took.
     slowest: Option<Duration>,
     /// Whether it was told that it takes its time.

@@ -54,6 +54,10 @@ pub(super) fn probe(of: &ServerCare<'_, '_, '_>) {
         },
         may_be_slow,
         is_patient,
+        given_up_at: life.silent_since.filter(|_| life.slowest.is_some()).map(|since| {
+            // It has answered in that time before, and now computes without an end.
+            since + timing.patience(life.slowest).saturating_mul(2)
+        }),
         may_bind_late: !server.has_answered && life.since.elapsed() >= timing.startup,
     };
     spawn_thread("probe", move || news(look.take()));
@@ -70,6 +74,8 @@ struct ServerLook {
     may_be_slow: bool,
     /// Whether it was slow before, so that its answer is waited for.
     is_patient: bool,
+    /// From when on it hangs that does not answer, whatever it does.
+    given_up_at: Option<Instant>,
     /// Whether it should have begun to listen and never has.
     may_bind_late: bool,
 }
@@ -94,6 +100,11 @@ impl ServerLook {
             Err(fault) => {
                 let answer = match (answer_of(&fault), does) {
                     (ProbeAnswer::Silent, Doing::Nothing) => ProbeAnswer::Still,
+                    (ProbeAnswer::Silent, _)
+                        if self.given_up_at.is_some_and(|end| end <= Instant::now()) =>
+                    {
+                        ProbeAnswer::Still
+                    }
                     (ProbeAnswer::Silent, _) if self.may_be_slow => ProbeAnswer::Slow,
                     (ProbeAnswer::Nobody, _) if self.may_bind_late && works(main) => {
                         ProbeAnswer::Slow
