@@ -19,6 +19,7 @@ pub mod learned;
 pub mod mcp;
 pub mod notify;
 pub mod page_access;
+pub mod person_key;
 pub mod playbook;
 pub mod probe;
 pub mod process;

@@ -147,34 +147,51 @@ fn mac(key: &[u8], content: Digest) -> Option<Digest> {
 }
 
 fn read(path: &Path) -> io::Result<SealKeys> {
-    let meta = fs::symlink_metadata(path)?;
-    let bad = |what: &str| io::Error::new(io::ErrorKind::InvalidData, what.to_owned());
-    let is_ours = meta.uid() == rustix::process::geteuid().as_raw();
-    if !meta.is_file() || !is_ours || meta.permissions().mode() & 0o077 != 0 {
-        return Err(bad("others may read or replace it: make it yours alone, or move it away"));
-    }
-    if meta.len() > LONGEST {
-        return Err(bad("it is too large to hold keys"));
-    }
-    let kept: SealKeysOnDisk = serde_json::from_slice(&fs::read(path)?)?;
+    let kept: SealKeysOnDisk = serde_json::from_slice(&read_key_file(path)?)?;
     if kept.version != VERSION || kept.keys.is_empty() {
-        return Err(bad("it holds no keys that this Salve knows"));
+        return Err(unusable("it holds no keys that this Salve knows"));
     }
     Ok(SealKeys { keys: kept.keys.into_iter().map(|key| key.0.to_vec()).collect() })
 }
 
 /// Writes keys to a file beside `path`, which only its owner may read.
 fn write(path: &Path, keys: &[Vec<u8>]) -> io::Result<tempfile::NamedTempFile> {
+    let keys = keys.iter().filter_map(|key| Some(Digest(key.as_slice().try_into().ok()?)));
+    let kept = SealKeysOnDisk { version: VERSION, keys: keys.collect() };
+    write_key_file(path, &serde_json::to_vec(&kept)?)
+}
+
+/// Reads a file with keys of the user's; what others may read or replace is not trusted.
+pub(crate) fn read_key_file(path: &Path) -> io::Result<Vec<u8>> {
+    let meta = fs::symlink_metadata(path)?;
+    let is_ours = meta.uid() == rustix::process::geteuid().as_raw();
+    if !meta.is_file() || !is_ours || meta.permissions().mode() & 0o077 != 0 {
+        return Err(unusable(
+            "others may read or replace it: make it yours alone, or move it away",
+        ));
+    }
+    if meta.len() > LONGEST {
+        return Err(unusable("it is too large to hold keys"));
+    }
+    fs::read(path)
+}
+
+/// Writes a file with keys beside `path`, which only its owner may read; whoever persists it decides
+/// what becomes of one that is there.
+pub(crate) fn write_key_file(path: &Path, bytes: &[u8]) -> io::Result<tempfile::NamedTempFile> {
     let dir = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(dir)?;
     let owner_only = fs::Permissions::from_mode(0o600);
     let mut file =
         tempfile::Builder::new().prefix(".seal-keys-").permissions(owner_only).tempfile_in(dir)?;
-    let keys = keys.iter().filter_map(|key| Some(Digest(key.as_slice().try_into().ok()?)));
-    let kept = SealKeysOnDisk { version: VERSION, keys: keys.collect() };
-    file.write_all(&serde_json::to_vec(&kept)?)?;
+    file.write_all(bytes)?;
     file.as_file().sync_all()?;
     Ok(file)
+}
+
+/// Says why a file with keys cannot be used.
+pub(crate) fn unusable(what: &str) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.to_owned())
 }
 
 /// Returns 32 bytes of the system's random numbers.

@@ -214,31 +214,32 @@ fn fences(
     writes: &[&RecordedWrite],
     kept: &[(u64, &RecordedWrite)],
 ) -> Result<(usize, usize), String> {
-    // A claim whose answer nobody heard may be the one that counts.
-    let mut claimants: BTreeMap<u64, BTreeSet<(usize, u64)>> = BTreeMap::new();
+    // A claim whose answer nobody heard may be the one that counts. Who claimed it is told apart by
+    // machine: what a killed worker ran ends a moment after it, and writes under its claim until then.
+    let mut claimants: BTreeMap<u64, BTreeSet<usize>> = BTreeMap::new();
     let mut highest = BTreeMap::new();
     for write in writes {
         let seen = highest.entry(write.by).or_insert(0);
         if write.state() == "claimed" && write.epoch() > *seen {
             *seen = write.epoch();
             if write.outcome != Outcome::Refused {
-                claimants.entry(write.epoch()).or_default().insert(write.by);
+                claimants.entry(write.epoch()).or_default().insert(write.by.0);
             }
         }
     }
-    let mut owners: BTreeMap<u64, (usize, u64)> = BTreeMap::new();
+    let mut owners: BTreeMap<u64, usize> = BTreeMap::new();
     for (revision, write) in kept {
         let is_persons = write.by.0 == 0;
         if write.epoch() == 0 || is_persons {
             continue;
         }
         let is_claimant =
-            claimants.get(&write.epoch()).is_some_and(|known| known.contains(&write.by));
-        let owner = *owners.entry(write.epoch()).or_insert(write.by);
+            claimants.get(&write.epoch()).is_some_and(|known| known.contains(&write.by.0));
+        let owner = *owners.entry(write.epoch()).or_insert(write.by.0);
         // Whoever finds that a job lost too many workers ends it without a claim of its own.
-        if write.state() != "dead" && (!is_claimant || owner != write.by) {
+        if write.state() != "dead" && (!is_claimant || owner != write.by.0) {
             return Err(format!(
-                "revision {revision} is by {:?}, and claim {} is {owner:?}'s",
+                "revision {revision} is by {:?}, and claim {} is machine {owner}'s",
                 write.by,
                 write.epoch()
             ));

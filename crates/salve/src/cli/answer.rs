@@ -4,6 +4,7 @@
 //! Every word is tried on the incident first; what it would not take is refused with the reason
 //! and not written. An answer is bound to the question's number and to what it is about.
 
+mod fleet;
 mod steer;
 mod target;
 
@@ -19,8 +20,10 @@ use salve_core::scrub::{Scrubbed, Scrubber};
 use salve_core::view::IncidentView;
 use serde::Serialize;
 
-pub(super) use self::steer::{Steer, steer};
+use self::fleet::{FleetTelling, answer_in_fleet};
+pub(super) use self::steer::{ResumeArgs, Steer, resume_job, steer};
 use self::target::IncidentTarget;
+use super::job::fleet::FleetArgs;
 use super::{CliError, Exit, Output, events, project};
 use crate::heal::loop_files::LoopFiles;
 use crate::heal::people::{self, PersonError, PersonWord};
@@ -70,6 +73,8 @@ pub(super) struct AnswerArgs {
     question: Option<u32>,
     #[command(flatten)]
     by: By,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 /// Arguments of `salve reject`.
@@ -92,6 +97,8 @@ pub(super) struct ResolveArgs {
     note: RemarkArgs,
     #[command(flatten)]
     by: By,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 /// Arguments of `salve approve-recovery`, `reject-recovery` and `resolve-recovery`.
@@ -158,8 +165,13 @@ impl AnswerKind {
 
 /// Answers the open question of an incident, or settles the incident.
 pub(super) fn answer(word: AnswerKind, args: &AnswerArgs, out: &Output) -> Result<Exit, CliError> {
-    let AnswerArgs { id, note, question, by } = args;
+    let AnswerArgs { id, note, question, by, fleet } = args;
     let target = id.as_deref().map_or(IncidentTarget::OnlyOne, IncidentTarget::Id);
+    let note_kept = self::note(note.text());
+    let telling = FleetTelling { word, id: id.as_deref(), note: note_kept, question: *question };
+    if let Some(done) = beyond(&telling, target, fleet, out)? {
+        return Ok(done);
+    }
     tell(&Telling { word, target, by, note: note.text(), question: *question }, out)
 }
 
@@ -184,10 +196,29 @@ pub(super) fn reject(args: &RejectArgs, out: &Output) -> Result<Exit, CliError> 
     Ok(Exit::Well)
 }
 
+/// Answers a job of a fleet, if one is meant.
+fn beyond(
+    telling: &FleetTelling<'_>,
+    target: IncidentTarget<'_>,
+    fleet: &FleetArgs,
+    out: &Output,
+) -> Result<Option<Exit>, CliError> {
+    let is_known_here = || {
+        let store = Store::open_existing(&project::locate(out)?)?;
+        Ok(store.is_some_and(|store| target.find(store.journal(), telling.word).is_ok()))
+    };
+    answer_in_fleet(telling, fleet, is_known_here, out)
+}
+
 /// Says that the matter is settled.
 pub(super) fn resolve(args: &ResolveArgs, out: &Output) -> Result<Exit, CliError> {
-    let ResolveArgs { id, note, by } = args;
+    let ResolveArgs { id, note, by, fleet } = args;
     let target = id.as_deref().map_or(IncidentTarget::OnlyOne, IncidentTarget::Id);
+    let (word, note_kept) = (AnswerKind::Resolve, self::note(note.text()));
+    let telling = FleetTelling { word, id: id.as_deref(), note: note_kept, question: None };
+    if let Some(done) = beyond(&telling, target, fleet, out)? {
+        return Ok(done);
+    }
     tell(&Telling { word: AnswerKind::Resolve, target, by, note: note.text(), question: None }, out)
 }
 

@@ -1,4 +1,5 @@
-//! `salve fleet`: a server to try a fleet out with, and the configuration of those to rely on.
+//! `salve fleet`: a server to try a fleet out with, the configuration of those to rely on, and the
+//! user's own key.
 
 use std::fmt::Write as _;
 use std::io::Write as _;
@@ -6,10 +7,13 @@ use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use super::answer::refuse_agents;
+use super::project::user_name;
 use super::{CliError, Exit, Output};
 use crate::atomic;
 use crate::dirs;
 use crate::files::make_directories;
+use crate::person_key::PersonKey;
 use crate::process::find_program;
 use crate::store::{FleetError, StoreError};
 
@@ -35,6 +39,8 @@ enum FleetCommand {
         #[arg(long, value_name = "PORT", default_value_t = 8222)]
         monitor: u16,
     },
+    /// Print your public key: workers whose `fleet.people` lists it take your answers
+    Key,
     /// Print the configuration of the servers of a fleet
     Config {
         /// Hosts by which the servers reach one another: one, or three to survive the loss of one
@@ -47,6 +53,7 @@ enum FleetCommand {
 pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
     match &args.what {
         FleetCommand::Up { port, monitor } => Err(up(*port, *monitor, out)),
+        FleetCommand::Key => key(out),
         FleetCommand::Config { hosts } if hosts.len() % 2 == 0 => {
             Err(CliError::usage("two servers survive the loss of none, four that of one")
                 .hint("name one host, or three"))
@@ -61,6 +68,20 @@ pub(super) fn run(args: &Args, out: &Output) -> Result<Exit, CliError> {
             Ok(Exit::Well)
         }
     }
+}
+
+/// Prints the user's public key, made when it is asked for first.
+fn key(out: &Output) -> Result<Exit, CliError> {
+    refuse_agents("have a key made")?;
+    let public = PersonKey::of_user()?.public()?;
+    if out.json() {
+        out.fact(&serde_json::json!({ "version": 1, "key": public }))?;
+        return Ok(Exit::Well);
+    }
+    writeln!(out.stdout(), "{public}")?;
+    let name = user_name();
+    out.remark(format!("  in the settings of each worker: [fleet] people = [\"{name}:{public}\"]"));
+    Ok(Exit::Well)
 }
 
 /// Becomes a server; returns only why it could not.

@@ -1,8 +1,10 @@
 //! `salve run`, `salve submit`, `salve worker`, `salve workers`, `salve jobs`, `salve control`: jobs that
 //! heal, reset and resume.
 
+mod answer_desk;
 pub(super) mod control;
 pub(super) mod fleet;
+pub(super) mod fleet_questions;
 mod fleet_worker;
 mod lines;
 pub(super) mod list;

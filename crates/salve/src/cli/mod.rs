@@ -199,7 +199,7 @@ enum Command {
     /// Let an incident or a loop begin nothing new until you resume it
     Pause(answer::Steer),
     /// Continue a paused incident or loop, or a job
-    Resume(answer::Steer),
+    Resume(answer::ResumeArgs),
     /// Call off an incident and undo what is unproven, or stop a loop
     Abort(answer::Steer),
     /// Grant an incident more attempts, tokens or time
@@ -353,9 +353,9 @@ fn obey(command: Command, out: &Output) -> Result<ExitCode, CliError> {
         Command::ResolveRecovery(args) => answer::recovery(AnswerKind::Resolve, &args, out)?,
         Command::Retry(to) => answer::order(to, PersonOrder::Retry, out)?,
         Command::Pause(args) => answer::steer(&args, PersonOrder::Pause, out)?,
-        Command::Resume(args) => match job::run::meant(args.id(), out)? {
-            Some(run) => return job::run::resume(&run, out),
-            None => answer::steer(&args, PersonOrder::Resume, out)?,
+        Command::Resume(args) => match answer::resume_job(&args, out)? {
+            Some(code) => return Ok(code),
+            None => answer::steer(&args.to, PersonOrder::Resume, out)?,
         },
         Command::Abort(args) => answer::steer(&args, PersonOrder::Abort, out)?,
         Command::Refill(args) => answer::refill(args, out)?,

@@ -13,6 +13,7 @@ use serde::Serialize;
 
 use super::answer::{refuse_agents, speaker};
 use super::events::visible;
+use super::job::fleet::FleetArgs;
 use super::{CliError, Exit, Output, project};
 use crate::config::{self, ServerSettings, Sources};
 use crate::mcp::{RepairToolsPlace, tools_route};
@@ -20,7 +21,9 @@ use crate::page_access::{AccessError, AccessFile, AccessRight, TokenRecord};
 use crate::process::machine_program;
 use crate::project::Project;
 use crate::store::Store;
-use crate::web::{self, PageAddress, ServeOptions, WatchedProject, WebError, WhenTaken};
+use crate::web::{
+    self, FleetWatch, PageAddress, ServeOptions, WatchedProject, WebError, WhenTaken,
+};
 
 /// Arguments of `salve serve`.
 #[derive(Debug, clap::Args)]
@@ -40,6 +43,8 @@ pub(super) struct Args {
     /// Print a link that signs another browser in once, and end
     #[arg(long)]
     link: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 #[derive(Debug, clap::Subcommand)]
@@ -93,9 +98,9 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         return Ok(Exit::Well);
     }
     let projects = match args.projects.as_slice() {
-        [] => vec![watched(project::locate(out)?, out)],
+        [] => vec![watched(project::locate(out)?, &args.fleet, out)],
         dirs => {
-            let watch = |dir: &PathBuf| Ok(watched(Project::at(dir)?, out));
+            let watch = |dir: &PathBuf| Ok(watched(Project::at(dir)?, &args.fleet, out));
             dirs.iter().map(watch).collect::<Result<_, CliError>>()?
         }
     };
@@ -119,7 +124,7 @@ pub(super) fn beside(wanted: &PageArgs, project: &Project, out: &Output) -> Resu
     }
     refuse_agents("open the page")?;
     let person = project::scrubber().scrub(&project::user_name());
-    let projects = vec![watched(project.clone(), out)];
+    let projects = vec![watched(project.clone(), &FleetArgs::default(), out)];
     let options = ServeOptions {
         public: public_address(&projects),
         projects,
@@ -149,9 +154,11 @@ pub(super) struct PageArgs {
 }
 
 /// Returns a project with what the settings say; a mistake in them costs only what they say.
-pub(super) fn watched(project: Project, out: &Output) -> WatchedProject {
+pub(super) fn watched(project: Project, fleet: &FleetArgs, out: &Output) -> WatchedProject {
     let sources = Sources::of_process(Some(&project), &out.global().set);
-    let settings = config::load(&sources).map(|config| config.settings).ok();
+    let config = config::load(&sources).ok();
+    let fleet = config.as_ref().and_then(|config| fleet.terms(config).ok().flatten());
+    let settings = config.map(|config| config.settings);
     let own = settings.as_ref().and_then(|own| own.scrub.scrubber().ok());
     let servers = settings.map(|settings| settings.servers_in_order()).unwrap_or_default();
     let url = |server: ServerSettings| Some((server.name, server.url?.to_string()));
@@ -163,7 +170,8 @@ pub(super) fn watched(project: Project, out: &Output) -> WatchedProject {
         scrubber: scrubber.clone(),
         urls: urls.clone(),
     });
-    WatchedProject { project, scrubber, sources, urls, tools }
+    let fleet = fleet.map(FleetWatch::new);
+    WatchedProject { project, scrubber, sources, urls, tools, fleet }
 }
 
 fn tell(address: &PageAddress, stay_closed: bool, out: &Output) {

@@ -38,7 +38,7 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
         && let Some(store) = args.fleet.open(out)?
         && let Some(found) = job::fleet::find_in_fleet(&store, digits)?
     {
-        return job::list::show_in_fleet(&found, out);
+        return job::list::show_in_fleet(&found, &store, out);
     }
     let none = || CliError::failed("there is no incident here").hint("`salve status` shows all");
     let store = Store::open_existing(&project::locate(out)?)?.ok_or_else(none)?;

@@ -12,6 +12,8 @@ use salve_core::repair::{CooldownNotice, who};
 use serde::Serialize;
 
 use super::events::visible;
+use super::job::fleet::FleetArgs;
+use super::job::fleet_questions::FleetQuestionLine;
 use super::job::list::OpenJobLine;
 use super::output::counted;
 use super::project::{locate, tell_mended};
@@ -35,6 +37,8 @@ pub(super) struct Args {
     /// Show it again every second until stopped with Ctrl-C
     #[arg(long, short)]
     watch: bool,
+    #[command(flatten)]
+    fleet: FleetArgs,
 }
 
 /// What `--json` prints.
@@ -54,6 +58,8 @@ struct StatusReport {
     incidents: Vec<IncidentLine>,
     /// Commands that have earned to be accepted by a person.
     proposed: Vec<String>,
+    /// What jobs of the fleet ask, if one is meant.
+    fleet_questions: Vec<FleetQuestionLine>,
 }
 
 /// One loop in a few words.
@@ -103,14 +109,16 @@ pub(super) fn run(args: Args, out: &Output) -> Result<Exit, CliError> {
     let project = locate(out)?;
     if args.watch {
         super::interrupt::end_with_130()?;
-        ps::again(out, |out| show(&project, out).map(drop))?;
+        ps::again(out, |out| show(&project, &args.fleet, out).map(drop))?;
     }
-    show(&project, out)
+    show(&project, &args.fleet, out)
 }
 
-fn show(project: &Project, out: &Output) -> Result<Exit, CliError> {
-    let report = look(project, out)?;
-    let needed = report.incidents.iter().any(|line| line.state == IncidentStanding::NeedsYou);
+fn show(project: &Project, fleet: &FleetArgs, out: &Output) -> Result<Exit, CliError> {
+    let mut report = look(project, out)?;
+    report.fleet_questions = FleetQuestionLine::of_fleet(fleet, out);
+    let is_asking = |line: &IncidentLine| line.state == IncidentStanding::NeedsYou;
+    let needed = report.incidents.iter().any(is_asking) || !report.fleet_questions.is_empty();
     if out.json() {
         out.fact(&report)?;
     } else {
@@ -143,6 +151,7 @@ fn look(project: &Project, out: &Output) -> Result<StatusReport, CliError> {
         jobs: Vec::new(),
         incidents: Vec::new(),
         proposed: Vec::new(),
+        fleet_questions: Vec::new(),
     };
     if project.has_state_dir()? {
         let store = Store::open(project)?;
@@ -284,6 +293,10 @@ fn print(to: &mut impl Write, report: &StatusReport) -> std::io::Result<()> {
     for (place, job) in report.jobs.iter().enumerate() {
         let word = if place == 0 { "jobs" } else { "" };
         writeln!(to, "  {word:<9}  {}", job.in_words())?;
+    }
+    for (place, question) in report.fleet_questions.iter().enumerate() {
+        let word = if place == 0 { "fleet" } else { "" };
+        writeln!(to, "  {word:<9}  needs you: {}", question.in_words())?;
     }
     if report.incidents.is_empty() {
         return writeln!(to, "  incidents  none");

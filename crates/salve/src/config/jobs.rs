@@ -7,7 +7,7 @@ use salve_core::job::FailureRule;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::store::{BadFleetName, FleetTerms};
+use crate::store::{BadFleetName, BadFleetPerson, FleetPerson, FleetTerms};
 
 /// What steps of jobs may take, by the names of the spec.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -109,6 +109,11 @@ pub struct FleetSettings {
     pub tls_ca: Option<String>,
     /// Addresses of its servers' monitoring, for `salve doctor --fleet`, with commas between them
     pub monitor: Option<String>,
+    /// People whose answers count for what workers ask here: NAME:KEY, as `salve fleet key` prints it
+    pub people: Vec<String>,
+    /// Hours that a question of a fleet's job can be answered
+    #[schemars(range(min = 1, max = 8_760))]
+    pub answer_hours: u32,
     /// Servers that keep each thing when a fleet is begun: 1, or 3 where there are three
     #[schemars(range(min = 1, max = 5))]
     pub replicas: u8,
@@ -118,6 +123,11 @@ pub struct FleetSettings {
 }
 
 impl FleetSettings {
+    /// Returns the people whose answers count.
+    pub fn people(&self) -> Result<Vec<FleetPerson>, BadFleetPerson> {
+        self.people.iter().map(|one| one.parse()).collect()
+    }
+
     /// Returns how the fleet is reached, if there is one.
     pub fn terms(&self) -> Result<Option<FleetTerms>, BadFleetName> {
         let Some(url) = &self.url else { return Ok(None) };

@@ -16,7 +16,7 @@ use salve_core::job::RetryTerms;
 use salve_core::scrub::Scrubbed;
 use serde::{Deserialize, Serialize};
 
-use super::{FleetFixes, FleetFlights, JobArtifact, StoreError};
+use super::{FleetAnswers, FleetFixes, FleetFlights, FleetNewsSource, JobArtifact, StoreError};
 
 /// The oldest server that keeps what it acknowledged; Salve is tested with later ones.
 const OLDEST: (u32, u32) = (2, 14);
@@ -71,7 +71,7 @@ impl fmt::Display for FleetName {
 }
 
 /// What a fleet can besides keeping a queue.
-pub trait Fleet: fmt::Debug {
+pub trait Fleet: FleetNewsSource + FleetAnswers + fmt::Debug {
     /// Puts a job into the queue that only a worker may take which offers all that it needs.
     fn submit(&self, job: FleetJob<'_>) -> Result<(), StoreError>;
 

@@ -13,8 +13,10 @@
 mod contract;
 mod error;
 mod fleet;
+mod fleet_answers;
 mod fleet_fixes;
 mod fleet_flights;
+mod fleet_news;
 mod handle;
 #[cfg(test)]
 pub(crate) mod in_memory;
@@ -35,10 +37,15 @@ pub use fleet::{
     BadFleetName, Fleet, FleetError, FleetFile, FleetJob, FleetName, FleetOrder, FleetStanding,
     FleetTerms, JobSeen, PlacedOrder, StreamStanding, WorkerSeen,
 };
+pub use fleet_answers::{
+    AnswerId, AnswerVerdict, BadFleetPerson, FleetAnswer, FleetAnswers, FleetPerson, FleetWord,
+    PlacedAnswer, QuestionBinding,
+};
 pub use fleet_fixes::{FixAuthor, FixMessage, FixPortion, FleetFixes, SaidFix};
 pub use fleet_flights::{
     Boarding, FleetFlights, FlightEnd, FlightError, FlightSeat, FlightTerms, fix_once,
 };
+pub use fleet_news::{FleetJobRow, FleetNews, FleetNewsSource, JobEvents};
 pub use handle::{JournalNews, NewsListener, StoreBusy, StoreHandle, StoreOnDemand};
 pub use job_queue::{ClaimStanding, ClaimToken, JobArtifact, JobClaim, JobQueue};
 pub use journal::{Appended, Follower, Journal, StreamPosition};

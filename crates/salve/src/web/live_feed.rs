@@ -43,6 +43,8 @@ struct FeedMoment {
     made_at: Instant,
     /// The journal's last entry then.
     seq: u64,
+    /// How often the fleet had changed then.
+    fleet: u64,
     /// How long the thread worked for it.
     cost: Duration,
     waiting: usize,
@@ -51,11 +53,12 @@ struct FeedMoment {
 }
 
 impl FeedMoment {
-    /// Tells whether it is too old for a section, now that the journal's last entry is `last`.
-    fn is_outdated(&self, view: &PageView, last: u64) -> bool {
+    /// Tells whether it is too old for a section, now that the journal's last entry is `last` and the
+    /// fleet has changed so often.
+    fn is_outdated(&self, view: &PageView, last: u64, fleet: u64) -> bool {
         let age = self.made_at.elapsed();
         let shown_for = (self.cost * SHOWN_FOR).clamp(GATHER, LONGEST_SHOWN);
-        age >= shown_for && (self.seq != last || age >= view.look() / 2)
+        age >= shown_for && (self.seq != last || self.fleet != fleet || age >= view.look() / 2)
     }
 
     /// Returns the section of that moment, made when it is wanted first.
@@ -152,9 +155,10 @@ impl LiveFeed {
         reader: &mut ProjectReader,
         SectionRequest { view, heard_to, turn, crowd }: SectionRequest<'_>,
     ) -> Result<SectionNews, ViewError> {
-        let last = reader.last_seq()?;
+        let (last, fleet) = (reader.last_seq()?, reader.fleet_changes());
         let wants_own = (turn, crowd) == (StreamTurn::First, StreamCrowd::Few);
-        let kept = self.moment.take().filter(|kept| !wants_own && !kept.is_outdated(view, last));
+        let is_kept = |kept: &FeedMoment| !wants_own && !kept.is_outdated(view, last, fleet);
+        let kept = self.moment.take().filter(is_kept);
         let mut moment = match kept {
             Some(kept) => kept,
             None => self.new_moment(reader, last)?,
@@ -164,7 +168,7 @@ impl LiveFeed {
             waiting: moment.waiting,
             repairs: moment.repairs.clone(),
             section,
-            is_behind: moment.seq != last,
+            is_behind: moment.seq != last || moment.fleet != fleet,
             notices: None,
             read_to: heard_to,
         };
@@ -179,12 +183,12 @@ impl LiveFeed {
         reader: &mut ProjectReader,
         seq: u64,
     ) -> Result<FeedMoment, ViewError> {
-        let made_at = Instant::now();
+        let (made_at, fleet) = (Instant::now(), reader.fleet_changes());
         self.notices.catch_up(reader)?;
         let (waiting, repairs) =
             (reader.needs().count()?, reader.servers().repair_status()?.into());
         let cost = made_at.elapsed();
-        Ok(FeedMoment { made_at, seq, cost, waiting, repairs, sections: Vec::new() })
+        Ok(FeedMoment { made_at, seq, fleet, cost, waiting, repairs, sections: Vec::new() })
     }
 
     /// Returns the journal's next lines after an entry.

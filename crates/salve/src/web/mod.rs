@@ -15,6 +15,7 @@ mod api;
 mod assets;
 mod decide;
 mod dev_page;
+mod fleet_watch;
 mod listener;
 mod live;
 mod live_feed;
@@ -42,6 +43,7 @@ use salve_core::scrub::Scrubbed;
 use tokio::net::TcpListener;
 use tokio::signal::unix::{SignalKind, signal};
 
+pub use fleet_watch::FleetWatch;
 pub use project_handle::WatchedProject;
 
 use crate::page_access::{AccessError, AccessFile};

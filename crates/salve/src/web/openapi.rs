@@ -7,15 +7,15 @@ use serde_json::{Map, Value, json};
 
 use super::api::{
     AcceptRequest, AnswerLinkAnswer, AnswerLinkRequest, AnswerRequest, ControlRequest, Decided,
-    ForgetRequest, LoopOrderRequest, MemoryCheckRequest, NoticeTestRequest, OrderRequest,
-    PromoteRequest, RefillRequest, RemedyEditRequest, RuleWordRequest, ServerOrderRequest,
-    SessionOpened, SessionRequest, UndoBody,
+    FleetAnswerRequest, ForgetRequest, LoopOrderRequest, MemoryCheckRequest, NoticeTestRequest,
+    OrderRequest, PromoteRequest, RefillRequest, RemedyEditRequest, RuleWordRequest,
+    ServerOrderRequest, SessionOpened, SessionRequest, UndoBody,
 };
 use super::pages::ExportedIncident;
 use super::problem::HttpProblem;
 use super::views::{
-    AttemptDiff, IncidentDetails, IncidentPage, LogView, MemoryView, ProjectOverview, SettingsView,
-    TextTail, WhatIfAnswer, WhatIfRequest, WorkView,
+    AttemptDiff, FleetView, IncidentDetails, IncidentPage, LogView, MemoryView, ProjectOverview,
+    SettingsView, TextTail, WhatIfAnswer, WhatIfRequest, WorkView,
 };
 use crate::page_access::AccessRight;
 
@@ -280,6 +280,12 @@ fn reads(generator: &mut SchemaGenerator) -> Vec<Operation> {
             one,
         ),
         read::<WorkView>(generator, "/api/work", "Jobs and loops", one),
+        read::<FleetView>(
+            generator,
+            "/api/fleet",
+            "The fleet: its workers, jobs and questions",
+            one,
+        ),
     ]
 }
 
@@ -375,6 +381,16 @@ fn other_writes(generator: &mut SchemaGenerator) -> Vec<Operation> {
             generator,
             "/api/loops/{name}/order",
             "Pause, resume, retry, skip, stop a loop",
+        ),
+        write::<ControlRequest, AnyObject>(
+            generator,
+            "/api/fleet/jobs/{run}/control",
+            "Pause, resume, cancel, retry, reset a job of the fleet",
+        ),
+        write::<FleetAnswerRequest, AnyObject>(
+            generator,
+            "/api/fleet/questions/{incident}/answer",
+            "Answer a question of a job of the fleet, with your own key",
         ),
     ]
 }

@@ -12,6 +12,7 @@ use axum::routing::MethodRouter;
 use salve_core::scrub::Scrubber;
 use tokio::sync::{oneshot, watch};
 
+use super::fleet_watch::FleetWatch;
 use super::live_feed::LiveFeed;
 use super::problem::HttpProblem;
 use super::views::{IndexProgress, ProjectReader};
@@ -48,6 +49,8 @@ pub struct WatchedProject {
     pub urls: BTreeMap<String, String>,
     /// What answers agents who use the project's repair tools.
     pub tools: MethodRouter,
+    /// The fleet that its jobs may be sent to, if there is one.
+    pub fleet: Option<FleetWatch>,
 }
 
 /// The way to a project's store.
@@ -57,6 +60,8 @@ pub(super) struct ProjectHandle {
     pub(super) name: String,
     /// Its directory.
     pub(super) root: PathBuf,
+    /// Its fleet, if it has one.
+    pub(super) fleet: Option<FleetWatch>,
     work: Arc<WorkSender<ProjectWork>>,
     last_seq: watch::Receiver<u64>,
 }
@@ -176,11 +181,20 @@ impl ProjectHandle {
         let work = Arc::new(WorkSender(orders.clone()));
         let (seq, last_seq) = watch::channel(0);
         let (project, root) = (watched.project.clone(), watched.project.root().to_owned());
+        let (seq, fleet) = (Arc::new(seq), watched.fleet.clone());
+        if let Some(fleet) = &fleet {
+            let seq = seq.clone();
+            // Streams look again, though the journal has nothing new.
+            fleet.start(project.clone(), move || {
+                seq.send_modify(|_| {});
+                !seq.is_closed()
+            });
+        }
         let reader = ProjectReader::new(name.clone(), watched);
         let desk = ProjectDesk { reader, feed: LiveFeed::default() };
         thread::spawn(move || obey(desk, &orders));
         thread::spawn(move || follow(&project, &seq));
-        Self { name, root, work, last_seq }
+        Self { name, root, fleet, work, last_seq }
     }
 
     /// Hands `work` to the thread that owns the store and returns what came of it.

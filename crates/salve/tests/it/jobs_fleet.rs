@@ -88,28 +88,28 @@ fn nats_server() -> Option<PathBuf> {
 }
 
 /// A machine with a user and a home of its own, and nothing of anybody's project.
-struct Machine {
-    place: Project,
+pub(crate) struct Machine {
+    pub(crate) place: Project,
 }
 
 /// A worker that ends with its test.
-struct RunningWorker {
+pub(crate) struct RunningWorker {
     child: Child,
 }
 
 impl Machine {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { place: Project::new() }
     }
 
-    fn command(&self, server: &NatsServer, args: &[&str]) -> Command {
+    pub(crate) fn command(&self, server: &NatsServer, args: &[&str]) -> Command {
         let worker = ["worker", "--fleet", &server.url];
         let mut command = self.place.command(&[&LEASE[..], &worker[..], args].concat());
         command.stdin(Stdio::null()).stdout(Stdio::null()).env("SALVE_USER", "bea");
         command
     }
 
-    fn worker(&self, server: &NatsServer, args: &[&str]) -> RunningWorker {
+    pub(crate) fn worker(&self, server: &NatsServer, args: &[&str]) -> RunningWorker {
         let log = fs::File::create(self.log()).unwrap();
         RunningWorker { child: self.command(server, args).stderr(log).spawn().unwrap() }
     }
@@ -118,18 +118,18 @@ impl Machine {
         self.place.home().join("worker.log")
     }
 
-    fn said(&self) -> String {
+    pub(crate) fn said(&self) -> String {
         fs::read_to_string(self.log()).unwrap_or_default()
     }
 }
 
 impl RunningWorker {
-    fn send(&self, signal: Signal) {
+    pub(crate) fn send(&self, signal: Signal) {
         let pid = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
         kill_process(pid, signal).unwrap();
     }
 
-    fn end(mut self) -> Option<i32> {
+    pub(crate) fn end(mut self) -> Option<i32> {
         self.send(Signal::TERM);
         self.child.wait().unwrap().code()
     }
@@ -144,22 +144,22 @@ impl Drop for RunningWorker {
 }
 
 /// The one who submits jobs, with the server that all share.
-struct Sender {
-    works: Works,
-    server: NatsServer,
+pub(crate) struct Sender {
+    pub(crate) works: Works,
+    pub(crate) server: NatsServer,
 }
 
 impl Sender {
-    fn new() -> Option<Self> {
+    pub(crate) fn new() -> Option<Self> {
         let server = NatsServer::start()?;
         Some(Self { works: Works::new(), server })
     }
 
-    fn salve(&self, args: &[&str]) -> Visit {
+    pub(crate) fn salve(&self, args: &[&str]) -> Visit {
         self.works.salve(&[args, &["--fleet", &self.server.url]].concat())
     }
 
-    fn submit(&self, steps: &[&str], args: &[&str]) -> String {
+    pub(crate) fn submit(&self, steps: &[&str], args: &[&str]) -> String {
         let steps: Vec<Value> =
             steps.iter().map(|step| serde_json::json!({ "command": step })).collect();
         self.works.project.write("job.json", serde_json::json!({ "steps": steps }).to_string());
@@ -170,13 +170,13 @@ impl Sender {
     }
 
     /// Returns how a run stands, as anybody sees it.
-    fn listed(&self, id: &str) -> String {
+    pub(crate) fn listed(&self, id: &str) -> String {
         let listed = self.salve(&["jobs"]).said;
         let line = listed.lines().find(|line| line.starts_with(id)).unwrap_or_default();
         line.split_whitespace().nth(1).unwrap_or_default().to_owned()
     }
 
-    fn wait_for(&self, id: &str, word: &str, machines: &[&Machine]) {
+    pub(crate) fn wait_for(&self, id: &str, word: &str, machines: &[&Machine]) {
         let deadline = Instant::now() + LONG;
         while self.listed(id) != word {
             let said: Vec<String> = machines.iter().map(|machine| machine.said()).collect();
@@ -187,7 +187,7 @@ impl Sender {
     }
 
     /// Returns a step that leaves a trace and then waits until the gate is open.
-    fn gated(&self, word: &str) -> String {
+    pub(crate) fn gated(&self, word: &str) -> String {
         let gate = self.works.out().join("open");
         format!(
             "{}; while ! test -e '{}'; do sleep 0.05; done",
@@ -196,11 +196,11 @@ impl Sender {
         )
     }
 
-    fn open_gate(&self) {
+    pub(crate) fn open_gate(&self) {
         fs::write(self.works.out().join("open"), "").unwrap();
     }
 
-    fn file(&self, name: &str) -> String {
+    pub(crate) fn file(&self, name: &str) -> String {
         fs::read_to_string(self.works.project.dir().join(name)).unwrap()
     }
 }

@@ -49,6 +49,9 @@ mod jobs;
 mod jobs_faults;
 #[cfg(feature = "fleet")]
 mod jobs_fleet;
+mod jobs_fleet_answers;
+mod jobs_fleet_page;
+mod jobs_fleet_taken;
 mod jobs_heal;
 mod jobs_killed;
 mod jobs_limits;

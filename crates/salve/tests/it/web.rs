@@ -39,7 +39,13 @@ impl Page {
 
     /// Starts the page of a project at a port.
     pub(crate) fn at(project: &Project, port: &str) -> Self {
-        let mut command = project.command(&["serve", ".", "--json", "--no-open", "--port", port]);
+        Self::with(project, &["--port", port])
+    }
+
+    /// Starts the page of a project with these options, which name a port.
+    pub(crate) fn with(project: &Project, options: &[&str]) -> Self {
+        let args = [&["serve", ".", "--json", "--no-open"], options].concat();
+        let mut command = project.command(&args);
         command.env("SALVE_USER", "ada").stdin(Stdio::null()).stdout(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut line = String::new();

@@ -1,18 +1,20 @@
 //! `salve pause`, `resume` and `abort`: orders to an incident or to a loop.
 
 use std::io::Write as _;
+use std::process::ExitCode;
 
 use salve_core::event::{Actor, LoopId, PersonOrder};
 use salve_core::repair;
 use serde::Serialize;
 
 use super::{By, refuse_agents, say, speaker};
-use crate::cli::{CliError, Exit, Output, events, project};
+use crate::cli::job::fleet::FleetArgs;
+use crate::cli::{CliError, Exit, Output, events, job, project};
 use crate::heal::loops;
 use crate::heal::people::PersonWord;
 use crate::process;
 use crate::reading::known_loops;
-use crate::store::Journal;
+use crate::store::{Journal, Store};
 
 /// Which incident or loop is ordered, and by whom.
 #[derive(Debug, clap::Args)]
@@ -32,6 +34,35 @@ impl Steer {
     pub(in crate::cli) fn id(&self) -> Option<&str> {
         self.id.as_deref()
     }
+}
+
+/// Arguments of `salve resume`.
+#[derive(Debug, clap::Args)]
+pub(in crate::cli) struct ResumeArgs {
+    #[command(flatten)]
+    pub(in crate::cli) to: Steer,
+    #[command(flatten)]
+    fleet: FleetArgs,
+}
+
+/// Goes on with a run of a job, here or in a fleet, if one is meant.
+pub(in crate::cli) fn resume_job(
+    args: &ResumeArgs,
+    out: &Output,
+) -> Result<Option<ExitCode>, CliError> {
+    let fleet = &args.fleet;
+    if !fleet.is_named()
+        && let Some(run) = job::run::meant(args.to.id(), out)?
+    {
+        return job::run::resume(&run, out).map(Some);
+    }
+    let Some(id) = args.to.id() else { return Ok(None) };
+    let here = Store::open_existing(&project::locate(out)?)?;
+    let is_incident = || here.is_some_and(|store| events::find(store.journal(), id).is_ok());
+    if !fleet.is_named() && is_incident() {
+        return Ok(None);
+    }
+    Ok(job::list::resume_in_fleet(id, fleet, out)?.map(ExitCode::from))
 }
 
 /// What a loop was told, for `--json`.

@@ -15,6 +15,11 @@ pub(in crate::cli) struct FleetArgs {
 }
 
 impl FleetArgs {
+    /// Tells whether a fleet was named on the command line.
+    pub(in crate::cli) fn is_named(&self) -> bool {
+        self.fleet.is_some()
+    }
+
     /// Returns how the fleet is reached, if one is meant.
     pub(in crate::cli) fn terms(&self, config: &Config) -> Result<Option<FleetTerms>, CliError> {
         let mut settings = config.settings.fleet.clone();
@@ -48,7 +53,7 @@ impl FleetArgs {
 }
 
 /// Returns the fleet of a store that was opened in one.
-pub(super) fn fleet_of(store: &Store) -> Result<&dyn Fleet, CliError> {
+pub(in crate::cli) fn fleet_of(store: &Store) -> Result<&dyn Fleet, CliError> {
     store.fleet().ok_or_else(|| CliError::failed("this salve does not reach a fleet"))
 }
 

@@ -11,8 +11,10 @@ use salve_core::scrub::Scrubbed;
 use uuid::Uuid;
 
 use super::super::{CliError, Output};
+use super::answer_desk::{AnswerDesk, AskingTerms};
 use super::fleet::fleet_of;
 use super::worker::RunningJob;
+use crate::config::Config;
 use crate::dirs;
 use crate::files::make_directories;
 use crate::fleet_memory::FleetMemory;
@@ -22,7 +24,7 @@ use crate::project::Project;
 use crate::store::{
     ClaimStanding, FleetTerms, JobClaim, JobSeen, PlacedOrder, Store, StoreError, WorkerSeen,
 };
-use crate::subjects::job::{FleetJobError, LocalRun};
+use crate::subjects::job::{Asker, FleetJobError, LocalRun};
 
 /// How often a worker says that it is there.
 const SEEN: Duration = Duration::from_secs(4);
@@ -50,6 +52,8 @@ pub(super) struct FleetSide {
     set: Vec<String>,
     homes: PathBuf,
     orders: Receiver<PlacedOrder>,
+    /// What people answer to the questions of jobs, and is to be judged.
+    answers: AnswerDesk,
     seen_at: Option<Instant>,
     reconciled_at: Option<Instant>,
     told_at: Instant,
@@ -57,6 +61,16 @@ pub(super) struct FleetSide {
     /// What the machines know of remedies, where that is used.
     memory: Option<FleetMemory>,
     exchanged_at: Option<Instant>,
+}
+
+/// A worker that joins a fleet, as it says of itself.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct JoiningWorker<'w> {
+    pub(super) name: &'w Scrubbed,
+    /// How many jobs it runs at most.
+    pub(super) slots: usize,
+    /// What it offers.
+    pub(super) labels: &'w [String],
 }
 
 /// A job that is being prepared on a thread of its own.
@@ -79,11 +93,14 @@ impl FleetSide {
     /// Joins a fleet; no project is needed for it.
     pub(super) fn join(
         terms: FleetTerms,
-        name: &Scrubbed,
-        slots: usize,
-        labels: &[String],
+        config: &Config,
+        worker: JoiningWorker<'_>,
         out: &Output,
     ) -> Result<(Store, Self), CliError> {
+        let JoiningWorker { name, slots, labels } = worker;
+        let people = config.settings.fleet.people();
+        let people =
+            people.map_err(|error| CliError::usage("`fleet.people` is wrong").because(error))?;
         let state = dirs::state().ok_or_else(|| {
             CliError::failed("there is no place for the fleet's jobs").hint("set HOME")
         })?;
@@ -95,9 +112,13 @@ impl FleetSide {
         let fleet = fleet_of(&store)?;
         fleet.offer(labels.to_vec());
         let orders = fleet.hear_orders()?;
+        let id = Uuid::new_v4().simple().to_string();
+        let asker = Asker { worker: name.clone(), id: id.clone(), expires_ms: 0 };
+        let hours = config.settings.fleet.answer_hours;
+        let answers = AnswerDesk::open(fleet, asker, people, hours)?;
         let me = WorkerSeen {
             version: VERSION,
-            id: Uuid::new_v4().simple().to_string(),
+            id,
             name: name.clone(),
             since: Timestamp::now(),
             labels: labels.to_vec(),
@@ -113,6 +134,7 @@ impl FleetSide {
             set,
             homes,
             orders,
+            answers,
             seen_at,
             reconciled_at,
             told_at: now,
@@ -137,9 +159,10 @@ impl FleetSide {
     /// Begins to fetch what a job needs.
     pub(super) fn prepare(&self, claim: JobClaim) -> FleetPreparation {
         let (terms, homes) = (self.terms.clone(), self.homes.clone());
+        let asker = self.answers.clone_terms();
         let (tell, done) = mpsc::channel();
         spawn_thread("preparation", move || {
-            let made = prepare(claim, &homes, &terms).map(Box::new);
+            let made = prepare(claim, &homes, &terms, &asker).map(Box::new);
             // Whoever lost the job meanwhile does not ask for it.
             let _gone = tell.send(made.map_err(|error| in_words(&error)));
         });
@@ -184,9 +207,10 @@ impl FleetSide {
         if self.told_at.elapsed() >= TOLD {
             self.told_at = Instant::now();
             for local in running.iter_mut().filter_map(RunningJob::local) {
-                let _later = Self::tell(store, local);
+                let _later = self.answers.tell(store, local);
             }
         }
+        self.answers.look_after(store);
         let seen = |job: &RunningJob| JobSeen { job: job.claim.job, since: job.since };
         let jobs: Vec<JobSeen> = running.iter().map(seen).collect();
         if jobs != self.me.jobs || self.seen_at.is_none_or(|at| at.elapsed() >= SEEN) {
@@ -207,13 +231,8 @@ impl FleetSide {
     }
 
     /// Tells the fleet what it does not know yet of a job.
-    pub(super) fn tell(store: &Store, local: &mut LocalRun) -> Result<(), FleetJobError> {
-        let Some(untold) = local.untold()? else { return Ok(()) };
-        let claim = local.claim().token;
-        if store.queue().checkpoint(claim, &untold.artifacts)? == ClaimStanding::Held {
-            local.was_told(&untold);
-        }
-        Ok(())
+    pub(super) fn tell(&self, store: &Store, local: &mut LocalRun) -> Result<(), FleetJobError> {
+        self.answers.tell(store, local)
     }
 }
 
@@ -221,10 +240,19 @@ fn prepare(
     claim: JobClaim,
     homes: &std::path::Path,
     terms: &FleetTerms,
+    asking: &AskingTerms,
 ) -> Result<LocalRun, FleetJobError> {
     let store = Store::open_in_fleet(&Project::at(homes)?, terms)?;
     let fleet = store.fleet().ok_or(StoreError::Fleet(crate::store::FleetError::NotBuilt))?;
-    LocalRun::prepare(claim, homes, fleet, store.queue())
+    let mut local = LocalRun::prepare(claim, homes, fleet, store.queue(), &asking.people)?;
+    // An answer that was taken in is used up before anything is done about it.
+    match asking.tell(&store, &mut local)? {
+        ClaimStanding::Held => Ok(local),
+        ClaimStanding::Fenced => {
+            local.remove();
+            Err(FleetJobError::Fenced)
+        }
+    }
 }
 
 fn in_words(error: &dyn std::error::Error) -> String {

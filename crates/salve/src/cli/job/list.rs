@@ -12,14 +12,15 @@ use super::super::answer::{refuse_agents, speaker};
 use super::super::events::visible;
 use super::super::{CliError, Exit, Output, project};
 use super::control::refused;
-use super::fleet::{FleetArgs, fleet_of, wanted_in_fleet};
+use super::fleet::{FleetArgs, find_in_fleet, fleet_of, wanted_in_fleet};
+use super::fleet_questions::FleetQuestionLine;
 use super::result_ways::ResultWays;
 use super::run::not_given;
 use super::wanted;
 use crate::heal::right::{RunLock, RunRight};
 use crate::store::{FleetOrder, Store};
 use crate::subjects::job::{
-    JobError, JobFolder, JobInFleet, RESULT, jobs_in_fleet, known, order_job,
+    FleetQuestion, JobError, JobFolder, JobInFleet, RESULT, jobs_in_fleet, known, order_job,
 };
 use crate::workspace::StepStore;
 
@@ -229,16 +230,48 @@ fn requeue_in_fleet(digits: &str, store: &Store, out: &Output) -> Result<Exit, C
     Ok(Exit::Well)
 }
 
+/// Has a job of a fleet go on, if a run of it is meant that is not known here: whoever is free runs it.
+pub(in crate::cli) fn resume_in_fleet(
+    digits: &str,
+    fleet: &FleetArgs,
+    out: &Output,
+) -> Result<Option<Exit>, CliError> {
+    let Some(store) = fleet.open(out)? else { return Ok(None) };
+    let Some(JobInFleet { row, job: of }) = find_in_fleet(&store, digits)? else {
+        return Ok(None);
+    };
+    refuse_agents("go on with a job")?;
+    let (id, job) = (of.id().short(), of.id());
+    let state = job_state(&of);
+    if state.status == JobStatus::Completed {
+        return Err(CliError::usage(format!("the job {id} is done"))
+            .hint(format!("salve control {id} resume_from_step STEP")));
+    }
+    let is_held = state.status == JobStatus::Paused || of.is_cancelled();
+    if is_held {
+        let (by, at) = (speaker(None, &store, &project::scrubber()), Timestamp::now());
+        let order = JobOrder::Resume;
+        fleet_of(&store)?.order(&FleetOrder { version: 1, job, order, by, at })?;
+    }
+    let is_queued = store.queue().requeue(job)?;
+    let words = match (is_queued, row.state) {
+        (true, _) => "is queued: a worker goes on with it",
+        (false, QueueState::Claimed) if is_held => "goes on where it runs",
+        (false, QueueState::Claimed) => "is run by a worker already",
+        (false, _) => "is queued already: a worker goes on with it as soon as one is free",
+    };
+    tell(&of, words, out)?;
+    Ok(Some(Exit::Well))
+}
+
 /// Does with the jobs of a fleet what is wanted.
 fn run_in_fleet(what: Option<&JobsCommand>, store: &Store, out: &Output) -> Result<Exit, CliError> {
     match what {
         None => list_fleet(store, out),
         Some(JobsCommand::Dead) => dead(store, out),
         Some(JobsCommand::Requeue { run }) => requeue_in_fleet(run, store, out),
-        Some(JobsCommand::Take { run, branch: None }) => take_from_fleet(run, store, out),
-        Some(JobsCommand::Take { branch: Some(_), .. }) => {
-            Err(CliError::usage("a run of a fleet is taken over as changes of files")
-                .hint("salve jobs take RUN"))
+        Some(JobsCommand::Take { run, branch }) => {
+            take_from_fleet(run, branch.as_deref(), store, out)
         }
         Some(JobsCommand::Remove { runs }) => {
             refuse_agents("remove a job")?;
@@ -266,6 +299,11 @@ fn list_fleet(store: &Store, out: &Output) -> Result<Exit, CliError> {
             writeln!(out.stdout(), "{}", line_with(job, &state, fleet_word(row, &state)))?;
         }
     }
+    if !out.json() {
+        for question in FleetQuestionLine::all(store)? {
+            writeln!(out.stdout(), "needs you: {}", question.in_words())?;
+        }
+    }
     if jobs.is_empty() && !out.json() {
         out.remark("there is no job in the fleet; send one: salve submit JOB.toml");
     }
@@ -282,7 +320,12 @@ fn fleet_word(row: &QueuedJob, state: &JobState) -> &'static str {
 }
 
 /// Makes the changes of a completed run of a fleet in the user's files.
-fn take_from_fleet(digits: &str, store: &Store, out: &Output) -> Result<Exit, CliError> {
+fn take_from_fleet(
+    digits: &str,
+    branch: Option<&str>,
+    store: &Store,
+    out: &Output,
+) -> Result<Exit, CliError> {
     let of = wanted_in_fleet(store, digits)?.job;
     let id = of.id().short();
     let result = store.queue().artifact(of.id(), RESULT)?;
@@ -290,20 +333,31 @@ fn take_from_fleet(digits: &str, store: &Store, out: &Output) -> Result<Exit, Cl
         return Err(CliError::usage(format!("the job {id} is not completed"))
             .hint(format!("salve show {id}")));
     };
-    let words = if patch.is_empty() {
-        "no file changed: there is nothing to take over"
-    } else {
-        ResultWays::apply_from_fleet(store.project(), &patch)?;
-        "is in your files; nothing was committed"
+    let words = match branch {
+        _ if patch.is_empty() => "no file changed: there is nothing to take over".to_owned(),
+        None => {
+            ResultWays::apply_from_fleet(store.project(), &patch)?;
+            "is in your files; nothing was committed".to_owned()
+        }
+        Some(name) => {
+            ResultWays::branch_from_fleet(store, &of, name)?;
+            format!("is the branch {name}")
+        }
     };
-    tell(&of, words, out)?;
+    tell(&of, &words, out)?;
     Ok(Exit::Well)
 }
 
 /// Shows one run of a job of a fleet; exit code 3 if a person is needed.
-pub(in crate::cli) fn show_in_fleet(found: &JobInFleet, out: &Output) -> Result<Exit, CliError> {
+pub(in crate::cli) fn show_in_fleet(
+    found: &JobInFleet,
+    store: &Store,
+    out: &Output,
+) -> Result<Exit, CliError> {
     let JobInFleet { row, job } = found;
     let state = job_state(job);
+    let waits = row.state == QueueState::Waiting;
+    let question = if waits { FleetQuestion::of(store.queue(), job.id())? } else { None };
     if out.json() {
         out.fact(&state)?;
     } else {
@@ -317,8 +371,12 @@ pub(in crate::cli) fn show_in_fleet(found: &JobInFleet, out: &Output) -> Result<
         if let Some(reason) = reason {
             writeln!(to, "  {}", visible(reason.head(200).as_str()))?;
         }
+        if let Some(question) = &question {
+            write!(to, "{}", FleetQuestionLine::of(question).in_full())?;
+        }
         if state.status == JobStatus::Completed {
             writeln!(to, "  take it over: salve jobs take {}", job.id().short())?;
+            writeln!(to, "  or as a branch: salve jobs take {} --branch NAME", job.id().short())?;
         }
     }
     Ok(exit_of(state.status))

@@ -4,10 +4,13 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
+use salve_core::job::Job;
+
 use super::super::CliError;
 use crate::process::quiet_git;
 use crate::project::Project;
-use crate::subjects::job::{JobError, JobFolder};
+use crate::store::Store;
+use crate::subjects::job::{FleetResult, JobError, JobFolder};
 use crate::workspace::{ResultBase, StepStore};
 
 /// How the result of a job is taken over.
@@ -96,6 +99,24 @@ impl ResultWays {
         ways.git(&args, &ways.patch).map_err(|said| {
             CliError::failed("the result does not fit your files; none was changed").because(said)
         })
+    }
+
+    /// Makes a branch of what a run of a fleet did: one commit for each step, on the commit from whose
+    /// files it started.
+    pub(super) fn branch_from_fleet(store: &Store, of: &Job, name: &str) -> Result<(), CliError> {
+        let scratch = tempfile::tempdir()
+            .map_err(|error| CliError::failed("there is no place for it").because(error))?;
+        let made = FleetResult::make(store, of, scratch.path())?.ok_or_else(|| {
+            let id = of.id().short();
+            CliError::failed("no commit here has the files from which the job started")
+                .hint(format!("salve jobs take {id}, which makes the changes in your files"))
+        })?;
+        let (top, patch) = (store.project().root().to_path_buf(), PathBuf::new());
+        let (workspace, base) = (PathBuf::new(), ResultBase::Commit);
+        let ways = Self { workspace, patch, store: made.store(), base, top };
+        let branched = ways.make_branch(name);
+        made.forget();
+        branched
     }
 
     /// Makes a branch with one commit for each step; what is checked out stays as it is.

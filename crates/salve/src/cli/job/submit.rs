@@ -125,7 +125,7 @@ fn submit_to_fleet(
     };
     let event = JobEvent::Advanced { id, what: JobTurn::Started { terms: Box::new(spec.terms) } };
     let draft = Draft { by: ground.by.clone(), ..ground.writer.draft(None, event.into()) };
-    let history = JobHistory { orders: 0, entries: vec![draft.at_seq(1)] };
+    let history = JobHistory { epoch: 0, orders: 0, entries: vec![draft.at_seq(1)] };
     fleet.submit(FleetJob {
         job: id,
         payload: &payload.to_text(),

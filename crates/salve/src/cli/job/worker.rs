@@ -26,7 +26,7 @@ use super::super::events::visible;
 use super::super::project::user_name;
 use super::super::{CliError, Exit, Output, foundation};
 use super::fleet::FleetArgs;
-use super::fleet_worker::{FleetPreparation, FleetSide};
+use super::fleet_worker::{FleetPreparation, FleetSide, JoiningWorker};
 use super::run::{run_claimed, starter};
 use super::wanted;
 use crate::fleet_memory::FleetMemory;
@@ -91,11 +91,12 @@ pub(in crate::cli) fn run(args: &Args, out: &Output) -> Result<ExitCode, CliErro
     subreaper.map_err(|error| CliError::failed("cannot keep processes").because(error))?;
     let (name, slots) =
         (scrubber.scrub(&format!("process {} on {}", me.pid, me.host)), usize::from(args.jobs));
+    let joining = JoiningWorker { name: &name, slots, labels: &args.label };
     let (store, fleet) = match args.fleet.terms(&config)? {
         Some(terms) => {
             let memory =
                 FleetMemory::in_fleet(&config.settings, terms.clone(), &user_name(), &scrubber);
-            let (store, side) = FleetSide::join(terms, &name, slots, &args.label, out)?;
+            let (store, side) = FleetSide::join(terms, &config, joining, out)?;
             (store, Some(side.sharing(memory)))
         }
         None => (Store::open(&locate(out)?)?, None),
@@ -399,12 +400,14 @@ impl Worker<'_> {
                 if how == WorkEnd::Killed {
                     clear_away(project, claim);
                 }
-                let of = match local.as_deref_mut() {
-                    Some(local) => {
-                        FleetSide::tell(&self.store, local)?;
+                let of = match (local.as_deref_mut(), &self.fleet) {
+                    (Some(local), Some(fleet)) => {
+                        fleet.tell(&self.store, local)?;
                         local.job()?
                     }
-                    None => wanted(&self.store, &claim.job.0.simple().to_string())?,
+                    (Some(_), None) | (None, _) => {
+                        wanted(&self.store, &claim.job.0.simple().to_string())?
+                    }
                 };
                 if how == WorkEnd::Ended && is_run_elsewhere(&of, child.id()) {
                     // Somebody resumed it by hand; it has not failed.

@@ -10,12 +10,14 @@
 //!
 //! **Invariant:** of two writers that know the same revision of a job, one is refused.
 
+mod answers;
 mod blobs;
 mod clock;
 mod desk;
 mod fixes;
 mod flights;
 mod link;
+mod news;
 mod orders;
 mod presence;
 mod queue;

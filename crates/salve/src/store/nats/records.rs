@@ -152,9 +152,13 @@ impl JobRecords {
     /// Removes what is kept of a job besides its record and its files.
     pub(super) async fn forget_rest(&self, job: JobId) -> Result<(), FleetError> {
         let failed = |error: &(dyn std::error::Error + 'static)| refused("removing a job", error);
-        for (what, end) in
-            [(FleetStream::DeadLetter, ""), (FleetStream::WakeUp, ""), (FleetStream::Order, ".>")]
-        {
+        for (what, end) in [
+            (FleetStream::DeadLetter, ""),
+            (FleetStream::WakeUp, ""),
+            (FleetStream::Event, ""),
+            (FleetStream::Order, ".>"),
+            (FleetStream::Answer, ".>"),
+        ] {
             let stream = self.context.get_stream_no_info(self.names.stream(what)).await;
             let stream = stream.map_err(|error| failed(&error))?;
             let subjects = format!("{}{end}", self.names.subject(what, job));

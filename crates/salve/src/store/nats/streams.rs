@@ -26,6 +26,8 @@ const PRESENCE: Duration = Duration::from_secs(15);
 
 /// How long it is known what came of a fix.
 const FLIGHTS: Duration = Duration::from_secs(60 * 60);
+/// How long what happened to jobs can be followed; their histories stay.
+const EVENTS: Duration = Duration::from_secs(3_600);
 
 /// How many messages are asked for at once.
 const PORTION: usize = 500;
@@ -46,6 +48,9 @@ const LATE: [&str; 6] = [
     "broken pipe",
     "503",
 ];
+
+/// How long to wait before listening is tried again.
+const AGAIN: Duration = Duration::from_millis(500);
 
 /// How often a write that may be made twice is tried.
 const TRIES: u32 = 4;
@@ -78,10 +83,14 @@ pub(super) enum FleetStream {
     Fix,
     /// What is being fixed once for all machines: one per cause, which goes after a while.
     Flight,
+    /// What runs added to the histories of jobs, for those who follow them.
+    Event,
+    /// What people answered, and what workers said to it.
+    Answer,
 }
 
 impl FleetStream {
-    const ALL: [Self; 8] = [
+    const ALL: [Self; 10] = [
         Self::Record,
         Self::WakeUp,
         Self::DeadLetter,
@@ -90,6 +99,8 @@ impl FleetStream {
         Self::Presence,
         Self::Fix,
         Self::Flight,
+        Self::Event,
+        Self::Answer,
     ];
 
     /// Returns how much of the room it may take, in hundredths.
@@ -98,6 +109,8 @@ impl FleetStream {
             Self::Record => 10,
             Self::Flight => 1,
             Self::WakeUp | Self::Order | Self::Presence => 2,
+            Self::Answer => 1,
+            Self::Event => 4,
             Self::DeadLetter | Self::Fix => 3,
             Self::Blob => 25,
         }
@@ -129,6 +142,8 @@ impl StreamNames {
             FleetStream::Presence => format!("KV_salve-{name}-workers"),
             FleetStream::Fix => format!("salve-{name}-fixes"),
             FleetStream::Flight => format!("KV_salve-{name}-flights"),
+            FleetStream::Event => format!("salve-{name}-events"),
+            FleetStream::Answer => format!("KV_salve-{name}-answers"),
         }
     }
 
@@ -149,6 +164,8 @@ impl StreamNames {
             FleetStream::Presence => format!("$KV.salve-{name}-workers."),
             FleetStream::Fix => format!("salve.{name}.fix."),
             FleetStream::Flight => format!("$KV.salve-{name}-flights."),
+            FleetStream::Event => format!("salve.{name}.event."),
+            FleetStream::Answer => format!("$KV.salve-{name}-answers."),
         }
     }
 
@@ -187,7 +204,8 @@ impl StreamNames {
             streams: Vec::new(),
             missing: Vec::new(),
         };
-        let forgetful = [FleetStream::Presence, FleetStream::Flight].map(|what| self.stream(what));
+        let forgetful = [FleetStream::Presence, FleetStream::Flight, FleetStream::Event];
+        let forgetful = forgetful.map(|what| self.stream(what));
         let mut names: Vec<String> =
             FleetStream::ALL.into_iter().map(|what| self.stream(what)).collect();
         names.push(format!("OBJ_{}", self.objects()));
@@ -214,19 +232,21 @@ impl StreamNames {
             FleetStream::WakeUp => (RetentionPolicy::WorkQueue, Duration::ZERO),
             FleetStream::Presence => (RetentionPolicy::Limits, PRESENCE),
             FleetStream::Flight => (RetentionPolicy::Limits, FLIGHTS),
+            FleetStream::Event => (RetentionPolicy::Limits, EVENTS),
             FleetStream::Record
             | FleetStream::DeadLetter
             | FleetStream::Blob
             | FleetStream::Order
-            | FleetStream::Fix => (RetentionPolicy::Limits, Duration::ZERO),
+            | FleetStream::Fix
+            | FleetStream::Answer => (RetentionPolicy::Limits, Duration::ZERO),
         };
         Config {
             name: self.stream(what),
             subjects: vec![self.all(what)],
             retention,
             max_bytes: room(terms, what.share()),
-            // What is written again replaces what was there.
-            max_messages_per_subject: 1,
+            // What is written again replaces what was there; only events follow one another.
+            max_messages_per_subject: if what == FleetStream::Event { -1 } else { 1 },
             discard: DiscardPolicy::New,
             storage: StorageType::File,
             num_replicas: usize::from(terms.replicas),
@@ -356,7 +376,7 @@ pub(super) async fn write(
     Err(FleetError::Late { what })
 }
 
-async fn publish(
+pub(super) async fn publish(
     context: &Context,
     subject: String,
     message: PublishMessage,
@@ -393,7 +413,86 @@ async fn publish(
 pub(super) struct KeptMessage {
     pub(super) seq: u64,
     pub(super) subject: String,
+    /// When the server got it, in milliseconds of its clock.
+    pub(super) at_ms: i64,
     pub(super) bytes: Vec<u8>,
+}
+
+impl KeptMessage {
+    fn of(message: &async_nats::jetstream::Message) -> Result<Self, FleetError> {
+        let info = message.info().map_err(|error| refused("reading a message", error.as_ref()))?;
+        let at_ms = info.published.unix_timestamp_nanos() / 1_000_000;
+        Ok(Self {
+            seq: info.stream_sequence,
+            subject: message.subject.to_string(),
+            at_ms: i64::try_from(at_ms).unwrap_or(i64::MAX),
+            bytes: message.payload.to_vec(),
+        })
+    }
+}
+
+/// Where in a stream somebody listens.
+#[derive(Clone, Debug)]
+pub(super) struct HearingPlace {
+    pub(super) stream: String,
+    /// The next message.
+    pub(super) next: u64,
+}
+
+/// Returns where a stream ends now.
+pub(super) async fn end_of(context: &Context, stream: String) -> Result<HearingPlace, FleetError> {
+    let found = patiently(|| async {
+        let found = context.get_stream(&stream).await;
+        found.map_err(|error| refused("listening", &error))
+    });
+    let next = found.await?.cached_info().state.last_sequence.saturating_add(1);
+    Ok(HearingPlace { stream, next })
+}
+
+/// Hands every message of a stream on from a place, once, until nobody wants any more; what comes
+/// while no server answers is heard when one does.
+pub(super) async fn hear(
+    context: Context,
+    mut place: HearingPlace,
+    mut take: impl FnMut(KeptMessage) -> Hearing,
+) {
+    while let Err(_again) = hear_for_now(&context, &mut place, &mut take).await {
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
+/// Whether one who listens wants more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Hearing {
+    GoesOn,
+    Over,
+}
+
+async fn hear_for_now(
+    context: &Context,
+    place: &mut HearingPlace,
+    take: &mut impl FnMut(KeptMessage) -> Hearing,
+) -> Result<(), FleetError> {
+    let failed = |error: &(dyn std::error::Error + 'static)| refused("listening", error);
+    let stream = context.get_stream_no_info(&place.stream).await;
+    let config = pull::OrderedConfig {
+        deliver_policy: DeliverPolicy::ByStartSequence { start_sequence: place.next.max(1) },
+        ..pull::OrderedConfig::default()
+    };
+    let stream = stream.map_err(|error| failed(&error))?;
+    let consumer = stream.create_consumer(config).await.map_err(|error| failed(&error))?;
+    let mut messages = consumer.messages().await.map_err(|error| failed(&error))?;
+    while let Some(message) = messages.next().await {
+        let message = KeptMessage::of(&message.map_err(|error| failed(&error))?)?;
+        if message.seq < place.next {
+            continue;
+        }
+        place.next = message.seq.saturating_add(1);
+        if take(message) == Hearing::Over {
+            return Ok(());
+        }
+    }
+    Err(FleetError::Late { what: "listening" })
 }
 
 /// Reads all messages of a stream whose subjects fit, from this one on, in order.
@@ -448,9 +547,7 @@ async fn read_once(
         let before = found.len();
         while let Some(message) = batch.next().await {
             let message = message.map_err(|error| failed(error.as_ref()))?;
-            let seq = message.info().map_err(|error| failed(error.as_ref()))?.stream_sequence;
-            let subject = message.subject.to_string();
-            found.push(KeptMessage { seq, subject, bytes: message.payload.to_vec() });
+            found.push(KeptMessage::of(&message)?);
         }
         // What was replaced or removed meanwhile does not come.
         if found.len() == before {

@@ -13,25 +13,29 @@ use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
 
-use salve_core::event::{Actor, Digest, Draft, Entry, Event, JobEvent, JobTurn};
+use salve_core::event::{
+    Actor, Authority, Digest, Draft, Effect, Entry, Event, IncidentEvent, JobEvent, JobTurn,
+};
 use salve_core::id::JobId;
 use salve_core::job::{Job, QueuedJob};
 use serde::{Deserialize, Serialize};
 
+use super::fleet_question::{Asker, FleetQuestion, judge_answer, person_word};
 use super::fleet_start::{self, FleetStart, GitRemote};
 use super::{JobFolder, digest, files::BadCheckpoint};
 use crate::atomic::WriteError;
 use crate::files::{make_directories, remove_tree};
+use crate::heal::people::{PersonError, speak};
 use crate::process::quiet_git;
 use crate::project::{Project, ProjectError};
 use crate::store::{
-    Fleet, FleetFile, JobArtifact, JobClaim, JobQueue, LineError, PlacedOrder, Store, StoreError,
-    Stream, parse_line, to_line,
+    ClaimToken, Fleet, FleetFile, FleetPerson, JobArtifact, JobClaim, JobEvents, JobQueue,
+    LineError, PlacedAnswer, PlacedOrder, Store, StoreError, Stream, parse_line, to_line,
 };
 use crate::workspace::{ReplayError, StartFrom, StepStore, WorkspaceError};
 
 /// What the history of a job is called among what the fleet keeps of it.
-const HISTORY: &str = "history.jsonl";
+pub(super) const HISTORY: &str = "history.jsonl";
 
 /// What a completed job changed is called there.
 pub const RESULT: &str = "result.patch";
@@ -91,6 +95,9 @@ pub enum FleetJobError {
     /// A checkpoint is not what the history says.
     #[error(transparent)]
     Replay(#[from] ReplayError),
+    /// The claim counts no longer.
+    #[error("another worker has taken the job over")]
+    Fenced,
     /// A checkpoint is missing or altered.
     #[error("a checkpoint of the job is not what its history says: {0}")]
     Checkpoint(String),
@@ -205,6 +212,8 @@ pub fn make_bundle(
 /// What has happened to a job, as it travels: its entries, and how far people's orders are in it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobHistory {
+    /// The claim whose run wrote it; 0 before the first. Each numbers its entries anew.
+    pub epoch: u64,
     /// The place of the last order that is among the entries.
     pub orders: u64,
     pub entries: Vec<Entry>,
@@ -215,12 +224,14 @@ pub struct JobHistory {
 struct HistoryHead {
     version: u32,
     orders: u64,
+    #[serde(default)]
+    epoch: u64,
 }
 
 impl JobHistory {
     /// Returns it as lines of JSON.
     pub fn to_lines(&self) -> String {
-        let head = HistoryHead { version: VERSION, orders: self.orders };
+        let head = HistoryHead { version: VERSION, orders: self.orders, epoch: self.epoch };
         // Every part has string keys only, so there is no failing path.
         let mut lines = serde_json::to_string(&head).unwrap_or_default();
         for entry in &self.entries {
@@ -240,7 +251,7 @@ impl JobHistory {
         }
         let entries: Result<Vec<Entry>, LineError> = lines.map(parse_line).collect();
         let entries = entries.map_err(FleetJobError::History)?;
-        Ok(Self { orders: head.orders, entries })
+        Ok(Self { epoch: head.epoch, orders: head.orders, entries })
     }
 
     /// Returns it for the fleet to keep.
@@ -254,20 +265,29 @@ impl JobHistory {
         Self::read(&String::from_utf8_lossy(&bytes))
     }
 
-    /// Returns what is to be written to another journal, where the numbers of entries are others.
-    fn drafts_from(&self, first: u64) -> Vec<Draft> {
+    /// Returns what is to be written to another journal, where the numbers of entries are others: the
+    /// history, and the incident with whose question the job waits.
+    fn drafts_from(&self, first: u64, asked: &[Entry]) -> Vec<Draft> {
+        let mut entries: Vec<&Entry> = self.entries.iter().chain(asked).collect();
+        entries.sort_by_key(|entry| entry.seq);
         let places: BTreeMap<u64, u64> =
-            self.entries.iter().map(|entry| entry.seq).zip(first..).collect();
-        let draft = |entry: &Entry| {
+            entries.iter().map(|entry| entry.seq).zip(first..).collect();
+        let place = |seq: &mut u64| *seq = places.get(seq).copied().unwrap_or(*seq);
+        let draft = |entry: &&Entry| {
             let mut event = entry.event.clone();
-            if let Event::Job(JobEvent::Advanced { what: JobTurn::Honored { order }, .. }) =
-                &mut event
-            {
-                *order = places.get(order).copied().unwrap_or(*order);
+            match &mut event {
+                Event::Job(JobEvent::Advanced { what: JobTurn::Honored { order }, .. }) => {
+                    place(order);
+                }
+                Event::Incident(IncidentEvent::Requested {
+                    what: Effect::Apply { on: Authority::Approval(seq), .. },
+                    ..
+                }) => place(seq),
+                _ => {}
             }
-            Draft { at: entry.at, by: entry.by.clone(), incident: None, event }
+            Draft { at: entry.at, by: entry.by.clone(), incident: entry.incident, event }
         };
-        self.entries.iter().map(draft).collect()
+        entries.iter().map(draft).collect()
     }
 
     /// Returns the job that it makes.
@@ -332,6 +352,8 @@ pub struct LocalRun {
     orders: u64,
     /// The journal's last entry that the fleet has.
     told: u64,
+    /// How many entries of the history the fleet has from this claim.
+    told_entries: usize,
 }
 
 impl LocalRun {
@@ -341,30 +363,39 @@ impl LocalRun {
         homes: &Path,
         fleet: &dyn Fleet,
         queue: &dyn JobQueue,
+        people: &[FleetPerson],
     ) -> Result<Self, FleetJobError> {
         let id = claim.token.job;
         let payload = FleetPayload::read(&claim.payload)?;
         let history = JobHistory::of(queue, id)?;
+        let question = FleetQuestion::of(queue, id)?;
+        // Numbers of entries mean something in one journal only.
+        let question = question.filter(|question| question.binding.epoch == history.epoch);
         sweep(homes, id, &payload.prefix);
         let home = homes.join(format!("{}.{}", id.short(), claim.token.epoch));
         let tree = home.join("tree");
         make(&tree)?;
-        match &payload.start {
-            FleetStart::Bundle(file) => unpack(&home, &tree, &fleet.file(id, file)?)?,
-            FleetStart::Remote(remote) => fleet_start::fetch(&home, &tree, remote)?,
-        }
+        lay_start(&home, &tree, fleet, id, &payload.start)?;
         let project = Project::at(&tree.join(&payload.prefix))?;
         let folder = JobFolder::of(&project, id);
         folder.keep_spec(&payload.spec)?;
         let start = StartFrom::Ref("refs/heads/start".to_owned());
         let workspace = StepStore::make(project.root(), folder.dir(), &start)?;
         let store = Store::open(&project)?;
-        store.journal().append_all(history.drafts_from(store.journal().last_seq()? + 1))?;
+        let asked = question.as_ref().map_or(&[][..], |question| &question.entries);
+        store.journal().append_all(history.drafts_from(store.journal().last_seq()? + 1, asked))?;
+        if let Some(question) = &question {
+            free(&store, question)?;
+        }
         let job = job_of(&store, id)?;
         folder.give_back_missing(&job, queue)?;
         take_in(&job, &folder, &workspace)?;
-        let mut made = Self { claim, home, project, store, orders: history.orders, told: 0 };
+        let (orders, told, told_entries) = (history.orders, 0, 0);
+        let mut made = Self { claim, home, project, store, orders, told, told_entries };
         made.heed_all(fleet)?;
+        if let Some(question) = question {
+            made.take_answer(&question, &fleet.answers(id)?, people)?;
+        }
         Ok(made)
     }
 
@@ -393,26 +424,52 @@ impl LocalRun {
         orders.iter().try_for_each(|order| self.heed(order))
     }
 
-    /// Returns what the fleet does not have yet of the history, and of the result once there is one.
-    pub fn untold(&self) -> Result<Option<Untold>, FleetJobError> {
+    /// Takes the first answer in that is one to the question and of somebody who may give it, as a
+    /// person's word in this machine's own journal.
+    fn take_answer(
+        &self,
+        question: &FleetQuestion,
+        answers: &[PlacedAnswer],
+        people: &[FleetPerson],
+    ) -> Result<(), FleetJobError> {
+        let taken = answers.iter().find_map(|placed| {
+            let person = judge_answer(placed, &question.binding, people).ok()?;
+            Some((person, &placed.answer))
+        });
+        let Some((name, answer)) = taken else { return Ok(()) };
+        let (journal, incident) = (self.store.journal(), question.binding.incident);
+        match speak(journal, incident, &Actor::Person { name }, person_word(answer)) {
+            Err(PersonError::Store(error)) => Err(error.into()),
+            // What it is about is no longer asked: it is asked again.
+            Ok(_) | Err(_) => Ok(()),
+        }
+    }
+
+    /// Returns what the fleet does not have yet of the history, of the question with which the job
+    /// waits, and of the result once there is one.
+    pub fn untold(&self, asker: &Asker) -> Result<Option<Untold>, FleetJobError> {
         let journal = self.store.journal();
         let last = journal.last_seq()?;
         if last == self.told {
             return Ok(None);
         }
-        let entries = journal.read(0, &Stream::Jobs, usize::MAX)?;
-        let history = JobHistory { orders: self.orders, entries };
-        let mut artifacts = vec![history.artifact()];
+        let (entries, claim) = (journal.read(0, &Stream::Jobs, usize::MAX)?, self.claim.token);
+        let history = JobHistory { epoch: claim.epoch, orders: self.orders, entries };
+        let question = FleetQuestion::asked(journal, claim, asker)?;
+        let artifact = history.artifact();
+        let events = events(&history, claim, self.told_entries, &artifact);
+        let mut artifacts = vec![artifact, FleetQuestion::artifact(question.as_ref())];
         let result = JobFolder::of(&self.project, self.claim.token.job).result();
         if let Ok(bytes) = fs::read(result) {
             artifacts.push(JobArtifact { name: RESULT.to_owned(), bytes });
         }
-        Ok(Some(Untold { artifacts, last }))
+        Ok(Some(Untold { artifacts, events, last }))
     }
 
     /// Takes in that the fleet has it.
     pub fn was_told(&mut self, untold: &Untold) {
         self.told = untold.last;
+        self.told_entries = usize::try_from(untold.events.count).unwrap_or(usize::MAX);
     }
 
     /// Removes all that was made here for the claim.
@@ -429,12 +486,50 @@ impl LocalRun {
 #[derive(Clone, Debug)]
 pub struct Untold {
     pub artifacts: Vec<JobArtifact>,
+    /// What those who follow the job are told once the fleet has it.
+    pub events: JobEvents,
     last: u64,
+}
+
+/// The most bytes of entries that are told at once; whoever wants more reads the history.
+const MOST_TOLD: usize = 256 * 1024;
+
+/// Returns what is told of a history from which so many entries are known.
+fn events(
+    history: &JobHistory,
+    claim: ClaimToken,
+    told: usize,
+    artifact: &JobArtifact,
+) -> JobEvents {
+    let lines: Vec<String> = history.entries.iter().skip(told).map(to_line).collect();
+    let is_short = lines.iter().map(String::len).sum::<usize>() <= MOST_TOLD;
+    // Whoever follows reads the history of a new claim whole.
+    let lines = if told > 0 && is_short { lines } else { Vec::new() };
+    JobEvents {
+        version: VERSION,
+        job: claim.job,
+        epoch: claim.epoch,
+        after: told as u64,
+        lines,
+        count: history.entries.len() as u64,
+        history: digest(&artifact.bytes).to_string(),
+    }
 }
 
 fn job_of(store: &Store, id: JobId) -> Result<Job, FleetJobError> {
     let entries = store.journal().read(0, &Stream::Jobs, usize::MAX)?;
     Job::replay(id, &entries).ok_or(FleetJobError::NoStart)
+}
+
+/// Lets go of an incident in the name of a process that was killed before it could: it has lost the
+/// job, which is all that is known of it here.
+fn free(store: &Store, question: &FleetQuestion) -> Result<(), StoreError> {
+    let incident = question.view.incident();
+    let Some(owner) = incident.owner() else { return Ok(()) };
+    let event = Event::Incident(IncidentEvent::Released {});
+    let (at, by) = (incident.clock(), Actor::Salve(owner.clone()));
+    store.journal().append(Draft { at, by, incident: Some(incident.id()), event })?;
+    Ok(())
 }
 
 fn make(dir: &Path) -> Result<(), FleetJobError> {
@@ -454,6 +549,20 @@ fn sweep(homes: &Path, id: JobId, prefix: &str) {
         }
         // What cannot be removed is in nobody's way.
         let _: io::Result<()> = remove_tree(&entry.path());
+    }
+}
+
+/// Makes a repository of the files from which a job starts, wherever they are.
+pub(super) fn lay_start(
+    home: &Path,
+    tree: &Path,
+    fleet: &dyn Fleet,
+    job: JobId,
+    start: &FleetStart,
+) -> Result<(), FleetJobError> {
+    match start {
+        FleetStart::Bundle(file) => unpack(home, tree, &fleet.file(job, file)?),
+        FleetStart::Remote(remote) => fleet_start::fetch(home, tree, remote),
     }
 }
 
@@ -484,7 +593,11 @@ fn unpack(home: &Path, tree: &Path, bundle: &[u8]) -> Result<(), FleetJobError> 
 
 /// Gives a fresh workspace the checkpoints of a job; each has to lead to the very tree that the
 /// history says.
-fn take_in(of: &Job, folder: &JobFolder, workspace: &StepStore) -> Result<(), FleetJobError> {
+pub(super) fn take_in(
+    of: &Job,
+    folder: &JobFolder,
+    workspace: &StepStore,
+) -> Result<(), FleetJobError> {
     let known = of.checkpoints();
     if known.is_empty() {
         return Ok(());
@@ -551,9 +664,9 @@ mod tests {
             entry(8, order),
             entry(11, JobTurn::Honored { order: 8 }),
         ];
-        let history = JobHistory { orders: 5, entries };
+        let history = JobHistory { epoch: 2, orders: 5, entries };
         assert_eq!(JobHistory::read(&history.to_lines()).unwrap(), history);
-        let drafts = history.drafts_from(1);
+        let drafts = history.drafts_from(1, &[]);
         let Event::Job(JobEvent::Advanced { what, .. }) = &drafts[2].event else { panic!() };
         assert_eq!(*what, JobTurn::Honored { order: 2 }, "the second entry of the new journal");
         assert!(JobHistory::read("{\"version\":9,\"orders\":0}").is_err());

@@ -16,6 +16,9 @@ mod control;
 mod course;
 mod files;
 mod fleet;
+mod fleet_board;
+mod fleet_question;
+mod fleet_result;
 mod fleet_start;
 mod reset;
 mod review;
@@ -43,6 +46,11 @@ pub use fleet::{
     FleetJobError, FleetPayload, JobHistory, JobInFleet, LocalRun, RESULT, StartBundle, Untold,
     fleet_jobs, jobs_in_fleet, make_bundle,
 };
+pub use fleet_board::{FleetBoard, JobOnBoard};
+pub use fleet_question::{
+    AnswerRefusal, Asker, FleetQuestion, judge_answer, questions_in_fleet, seal_answer,
+};
+pub use fleet_result::FleetResult;
 pub use fleet_start::{FleetStart, GitRemote, RemoteStart, StartWay, at_remote, submodules};
 pub use spec::{
     JobFile, JobSection, ReviewerEntry, SpecError, StepEntry, StepLimits, VerifyEntry, job_schema,

@@ -1,6 +1,7 @@
 //! The HTTP API: everything that the page does, as JSON.
 
 mod answer_link;
+mod fleet;
 mod incidents;
 mod memory;
 mod request;
@@ -22,6 +23,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 pub(super) use answer_link::{AnswerLinkAnswer, AnswerLinkRequest};
+pub(super) use fleet::FleetAnswerRequest;
 pub(super) use incidents::{AnswerRequest, OrderRequest, RefillRequest, UndoBody};
 pub(super) use memory::{ForgetRequest, MemoryCheckRequest, PromoteRequest, RemedyEditRequest};
 pub(super) use servers::ServerOrderRequest;
@@ -89,6 +91,9 @@ pub(super) fn routes() -> Router<AppState> {
         .route("/api/work", get(work::work))
         .route("/api/task-runs/{run}/control", post(work::control))
         .route("/api/loops/{name}/order", post(work::order_loop))
+        .route("/api/fleet", get(fleet::fleet))
+        .route("/api/fleet/jobs/{run}/control", post(fleet::control))
+        .route("/api/fleet/questions/{incident}/answer", post(fleet::answer))
         .layer(security::body_limit())
 }
 

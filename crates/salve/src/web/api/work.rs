@@ -55,7 +55,7 @@ enum JobControlWord {
 }
 
 impl ControlRequest {
-    fn order(&self, of: &Job) -> Result<JobOrder, HttpProblem> {
+    pub(super) fn order(&self, of: &Job) -> Result<JobOrder, HttpProblem> {
         let names_step = self.step_id.is_some() || self.step_index.is_some();
         if names_step && self.action != JobControlWord::ResumeFromStep {
             return Err(HttpProblem::bad_request("only resume_from_step names a step"));

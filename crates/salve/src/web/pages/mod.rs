@@ -2,6 +2,7 @@
 
 mod answer_link;
 mod chart;
+mod fleet;
 mod incident;
 mod incidents;
 mod logs;
@@ -115,7 +116,7 @@ impl PageView {
             Self::Memory(query) => memory::page(query, &reader.memory().view(query)?),
             Self::Statistics(range) => statistics::page(*range, &reader.statistics(*range)?),
             Self::Logs(query) => logs::page(query, &reader.logs().view(query)?),
-            Self::Work => work::page(&reader.work().view()?),
+            Self::Work => work::page(&reader.work().view()?, reader.fleet().as_deref()),
             Self::Settings => settings::page(&reader.settings().view()?),
         })
     }

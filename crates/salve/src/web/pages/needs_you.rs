@@ -6,6 +6,7 @@ use salve_core::gate::DEFAULT_TIMEOUT_SECONDS;
 use salve_core::repair::QuestionDetail;
 use salve_core::view::RemedyTried;
 
+use super::fleet;
 use super::now::work_card;
 use super::parts::{ago, finding_line, gate_word, nothing, origin_word, patch_lines, place_badge};
 use super::settings::{proposed_rule_card, waiting_card};
@@ -20,6 +21,7 @@ pub(super) fn page(needs: &PersonNeeds) -> Markup {
             (nothing("Nothing waits for you.", None))
         }
         @for one in needs.questions() { (question_card(one.details, one.question, one.diffs)) }
+        @for one in &needs.fleet { (fleet::question_card(one)) }
         @if let Some(waiting) = &needs.settings { (waiting_card(waiting)) }
         @for rule in &needs.rules { (proposed_rule_card(rule)) }
         @for card in &needs.work { (work_card(card, true)) }

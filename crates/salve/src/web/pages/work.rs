@@ -4,12 +4,13 @@ use maud::{Markup, html};
 use salve_core::iteration::Status;
 use salve_core::job::JobStatus;
 
+use super::fleet;
 use super::parts::{ago, clock, cost, counted, nothing};
-use crate::web::views::{JobRow, JobStepRow, LoopRow, StepStanding, WorkView};
+use crate::web::views::{FleetView, JobRow, JobStepRow, LoopRow, StepStanding, WorkView};
 use crate::web::visible::visible;
 
 /// Returns the section.
-pub(super) fn page(view: &WorkView) -> Markup {
+pub(super) fn page(view: &WorkView, of_fleet: Option<&FleetView>) -> Markup {
     html! {
         h1 { "Jobs and loops" }
         section aria-labelledby="jobs" {
@@ -17,6 +18,7 @@ pub(super) fn page(view: &WorkView) -> Markup {
             @if view.jobs.is_empty() { (nothing("No job has been run here yet.", Some("salve run JOB.toml"))) }
             div.stack { @for job in &view.jobs { (job_card(job)) } }
         }
+        @if let Some(view) = of_fleet { (fleet::sections(view)) }
         section aria-labelledby="loops" {
             h2 #loops { "Loops" }
             @if view.loops.is_empty() { (nothing("No loop has been run here yet.", Some("salve loop run --task \"…\""))) }
@@ -25,7 +27,7 @@ pub(super) fn page(view: &WorkView) -> Markup {
     }
 }
 
-fn job_badge(status: JobStatus) -> Markup {
+pub(super) fn job_badge(status: JobStatus) -> Markup {
     let (word, class) = match status {
         JobStatus::Running => ("running", "busy"),
         JobStatus::Paused => ("paused", "warn"),
@@ -41,9 +43,10 @@ fn job_badge(status: JobStatus) -> Markup {
 fn job_card(job: &JobRow) -> Markup {
     let state = &job.state;
     let id = state.run_id.to_string();
+    let path = format!("/api/task-runs/{id}/control");
     let order = |action: &str, label: &str| {
         html! {
-            button type="button" data-post={ "/api/task-runs/" (id) "/control" } data-body={ "{\"action\":\"" (action) "\"}" } { (label) }
+            button type="button" data-post=(path) data-body={ "{\"action\":\"" (action) "\"}" } { (label) }
         }
     };
     html! {
@@ -61,16 +64,7 @@ fn job_card(job: &JobRow) -> Markup {
                 @if let Some(cost) = cost(state.spent) { " · " (cost) }
                 @if let Some(at) = state.resumes_at { " · goes on at " (clock(at)) }
             }
-            ol.steps { @for (number, step) in job.steps.iter().enumerate() { (step_item(&id, number, step, state.status)) } }
-            @if !job.failed.is_empty() {
-                p { "Attempts at this step that failed:" }
-                ul { @for failed in &job.failed {
-                    li { "attempt " (failed.attempt) ": " (failed.class) " · " code { (failed.strategy) } " · " (visible(&failed.summary)) }
-                } }
-            }
-            @if let Some(recovery) = &state.live_control.recovery {
-                p.dim { "Ordered: " (recovery.action) " by " (visible(recovery.requested_by.as_str())) @if recovery.honored { ", done" } @else { ", waits" } }
-            }
+            (step_list(job, &path))
             p.actions {
                 @match state.status {
                     JobStatus::Running | JobStatus::Parked => { (order("pause", "Pause")) (order("retry_step", "Retry the step")) (order("hard_reset_step", "Hard reset")) (order("cancel", "Cancel")) }
@@ -90,7 +84,24 @@ fn job_card(job: &JobRow) -> Markup {
     }
 }
 
-fn step_item(id: &str, number: usize, step: &JobStepRow, status: JobStatus) -> Markup {
+/// Returns the steps of a job, how the present one failed, and what was ordered; orders go to `path`.
+pub(super) fn step_list(job: &JobRow, path: &str) -> Markup {
+    let state = &job.state;
+    html! {
+        ol.steps { @for (number, step) in job.steps.iter().enumerate() { (step_item(path, number, step, state.status)) } }
+        @if !job.failed.is_empty() {
+            p { "Attempts at this step that failed:" }
+            ul { @for failed in &job.failed {
+                li { "attempt " (failed.attempt) ": " (failed.class) " · " code { (failed.strategy) } " · " (visible(&failed.summary)) }
+            } }
+        }
+        @if let Some(recovery) = &state.live_control.recovery {
+            p.dim { "Ordered: " (recovery.action) " by " (visible(recovery.requested_by.as_str())) @if recovery.honored { ", done" } @else { ", waits" } }
+        }
+    }
+}
+
+fn step_item(path: &str, number: usize, step: &JobStepRow, status: JobStatus) -> Markup {
     let (word, class) = match step.standing {
         StepStanding::Done => ("done", "good"),
         StepStanding::Due if status == JobStatus::Completed => ("done", "good"),
@@ -102,7 +113,7 @@ fn step_item(id: &str, number: usize, step: &JobStepRow, status: JobStatus) -> M
             span class={ "badge " (class) } { (word) } " " b { (visible(&step.id)) }
             span.dim { " at most " (counted(u64::from(step.attempts), "attempt", "attempts")) @if let Some(tree) = &step.checkpoint { " · checkpoint " code { (tree.chars().take(12).collect::<String>()) } } }
             @if step.checkpoint.is_some() {
-                " " button.small type="button" data-post={ "/api/task-runs/" (id) "/control" }
+                " " button.small type="button" data-post=(path)
                     data-body={ "{\"action\":\"resume_from_step\",\"stepIndex\":" (number) "}" }
                     data-confirm={ "Set the workspace back to before step " (number + 1) " and go on from there?" } { "Resume from here" }
             }

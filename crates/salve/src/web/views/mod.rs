@@ -1,6 +1,7 @@
 //! What pages and the API show, read from a project's journal and files.
 
 mod files;
+mod fleet;
 mod incidents;
 mod logs;
 mod memory;
@@ -23,6 +24,7 @@ use salve_core::overview::{IncidentIndex, Statistics};
 use salve_core::scrub::Scrubber;
 
 pub(super) use files::{AttemptDiff, ChangePlace, IncidentFileReader, TextTail};
+pub(super) use fleet::{FleetJobCard, FleetQuestionCard, FleetView, FleetWorkerRow};
 pub(super) use incidents::{
     IncidentDetails, IncidentPage, IncidentQuery, IncidentReader, IncidentRow, StateFilter,
 };

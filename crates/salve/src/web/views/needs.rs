@@ -9,7 +9,8 @@ use salve_core::repair::QuestionDetail;
 use serde::Serialize;
 
 use super::{
-    AttemptDiff, IncidentDetails, ProjectReader, ViewError, WaitingSettings, WorkCard, WorkStanding,
+    AttemptDiff, FleetQuestionCard, IncidentDetails, ProjectReader, ViewError, WaitingSettings,
+    WorkCard, WorkStanding,
 };
 use crate::heal::rule_list::RuleListRow;
 
@@ -30,6 +31,8 @@ pub(in crate::web) struct PersonNeeds {
     pub(in crate::web) rules: Vec<RuleListRow>,
     /// Jobs and loops that wait for something that no incident asks.
     pub(in crate::web) work: Vec<WorkCard>,
+    /// What jobs of the fleet ask.
+    pub(in crate::web) fleet: Vec<FleetQuestionCard>,
 }
 
 impl PersonNeeds {
@@ -45,7 +48,7 @@ impl PersonNeeds {
     /// Returns how much waits.
     pub(in crate::web) fn count(&self) -> usize {
         let others = usize::from(self.settings.is_some()) + self.rules.len() + self.work.len();
-        self.questions().count() + others
+        self.questions().count() + others + self.fleet.len()
     }
 }
 
@@ -71,7 +74,8 @@ impl<'r> NeedsReader<'r> {
 
     /// Returns how much waits for a person; one answer serves everybody who asks meanwhile.
     pub(in crate::web) fn count(&mut self) -> Result<usize, ViewError> {
-        let last = self.reader.last_seq()?;
+        // Both only grow, so their sum tells of either.
+        let last = self.reader.last_seq()?.wrapping_add(self.reader.fleet_changes());
         if self.reader.waiting_at.is_none_or(|(seq, at)| seq != last || at.elapsed() >= STALE) {
             self.reader.waiting = self.without_diffs()?.count();
             self.reader.waiting_at = Some((last, Instant::now()));
@@ -103,6 +107,7 @@ impl<'r> NeedsReader<'r> {
             (self.reader.settings().waiting()?, self.reader.settings().proposed_rules()?);
         let mut work = self.reader.work().cards()?;
         work.retain(|card| card.standing == WorkStanding::Waits);
-        Ok(PersonNeeds { open, diffs: BTreeMap::new(), settings, rules, work })
+        let fleet = self.reader.fleet().map(|fleet| fleet.questions.clone()).unwrap_or_default();
+        Ok(PersonNeeds { open, diffs: BTreeMap::new(), settings, rules, work, fleet })
     }
 }

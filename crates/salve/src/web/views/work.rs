@@ -33,7 +33,7 @@ pub(in crate::web) struct WorkView {
 }
 
 /// One run of a job.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct JobRow {
     #[schemars(with = "JsonObject")]
@@ -47,7 +47,7 @@ pub(in crate::web) struct JobRow {
     pub(in crate::web) files: String,
 }
 
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct JobStepRow {
     pub(in crate::web) id: String,
@@ -71,7 +71,7 @@ pub(in crate::web) enum StepStanding {
 }
 
 /// How one attempt at a step failed.
-#[derive(Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::web) struct FailedAttemptRow {
     pub(in crate::web) attempt: u32,
@@ -179,7 +179,7 @@ impl<'r> WorkReader<'r> {
 }
 
 impl JobRow {
-    fn of(job: &Job, is_driven: bool, files: String) -> Self {
+    pub(super) fn of(job: &Job, is_driven: bool, files: String) -> Self {
         let state = job_state(job);
         let step = |(number, terms): (usize, &salve_core::event::JobStepTerms)| JobStepRow {
             id: terms.id.to_string(),
