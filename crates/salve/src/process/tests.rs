@@ -130,7 +130,8 @@ fn how_it_ended_and_its_last_words_are_handed_out() {
 fn a_server_leads_a_session_and_carries_its_marks() {
     let _alone = alone();
     let home = tempfile::tempdir().unwrap();
-    let server = Server::shell("echo ready; exec sleep 600", home.path());
+    // While a process becomes another program, the kernel shows nothing of its environment.
+    let server = Server::shell("echo ready; sleep 600 & wait", home.path());
     let (running, _told) = server.start();
     server.wait_for("ready");
     let stat = tree::stat(running.process().pid).unwrap();
